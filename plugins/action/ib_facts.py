@@ -62,8 +62,9 @@ ANSWERED = (
     "module_stderr",
     "ansible_facts",
 )
-# What is shown of them as it comes has to be of this form.
-SHOWN = (("warnings", str), ("deprecations", dict))
+# What Ansible shows of an answer has this form, or from 2.19 on one of Ansible's own, which nothing plain is.
+SHOWN: tuple[tuple[str, type], ...] = (("warnings", str), ("deprecations", dict))
+PLAIN = (str, int, float, list, tuple, dict, type(None))
 
 
 def of_a_module(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -71,7 +72,7 @@ def of_a_module(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     kept = {key: value for key, value in answer.items() if key in ANSWERED or key.startswith("_ansible_")}
     for key, form in SHOWN:
         if isinstance(answer.get(key), list):
-            kept[key] = [each for each in answer[key] if isinstance(each, form)]
+            kept[key] = [each for each in answer[key] if isinstance(each, form) or not isinstance(each, PLAIN)]
     if kept.get("failed") and "rc" in answer:
         kept["rc"] = answer["rc"]
     return kept

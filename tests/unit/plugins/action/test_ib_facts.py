@@ -306,6 +306,13 @@ def test_what_is_shown_has_the_form_that_ansible_shows(key: str, value: Any) -> 
     assert not acted({}, {}, answer=there)[0].get(key)
 
 
+def test_a_warning_in_the_form_that_ansible_has_for_it_is_shown() -> None:
+    """A class of its own, from 2.19 on."""
+    warning = SimpleNamespace(msg="careful")
+    there = {"changed": False, "ansible_facts": {"rdma": FOUND}, "warnings": [warning, 5, "old"]}
+    assert acted({}, {}, answer=there)[0]["warnings"] == [warning, "old"]
+
+
 def test_a_later_look_keeps_what_was_concluded() -> None:
     before = {"discover_gathered": {"ansible_facts": {}, "concluded": {"ofed": 1}}}
     assert acted({}, before)[0]["concluded"] == {"ofed": 1}
