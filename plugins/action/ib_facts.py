@@ -149,14 +149,14 @@ class ActionModule(ActionBase):
         if interpreter and interpreter in facts:
             kept[interpreter] = self._discovered_interpreter
         result["ansible_facts"] = kept
-        if not conclude:
-            return {**result, **self._conclusion(conclude, variables)}
-        # a template that a node has said is none, for every ansible-core
-        found = wrap_var(kept)
-        own = {"ansible_facts": {**(variables.get("ansible_facts") or {}), **found}}
-        # where facts are variables of that name, too
-        injected = {"rdma": found["rdma"]} if "rdma" in variables else {}
-        return {**result, **self._conclusion(conclude, {**variables, **own, **injected})}
+        if conclude:
+            # a template that a node has said is none, for every ansible-core
+            fresh = wrap_var(kept)
+            variables = {**variables, "ansible_facts": {**(variables.get("ansible_facts") or {}), **fresh}}
+            if "rdma" in variables:
+                # where facts are variables of that name, too
+                variables["rdma"] = fresh["rdma"]
+        return {**result, **self._conclusion(conclude, variables)}
 
     def _conclusion(self, name: str, variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """The value of a variable of the host: {concluded}, or {inconclusive} with the reason why it has none.
@@ -164,8 +164,8 @@ class ActionModule(ActionBase):
         Without a name, what this run has concluded of the host before: it does not go with a second look.
         """
         if not name:
-            known = concluded(variables)
-            return {} if known is None else {CONCLUDED: known}
+            earlier = concluded(variables)
+            return {} if earlier is None else {CONCLUDED: earlier}
         if name not in variables:
             return {INCONCLUSIVE: f"conclude: there is no variable {name}"}
         before = self._templar.available_variables

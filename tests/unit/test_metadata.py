@@ -1143,7 +1143,7 @@ def test_no_play_is_left_by_one_host_after_the_other() -> None:
         for play in yaml.safe_load(path.read_text()) or ()
         if any("chosen.yml" in str(task.get("ansible.builtin.import_tasks")) for task in play.get("tasks", ()))
     ]
-    assert sorted(name for name, _hosts in begins) == ["discover.yml", "probe.yml", "verify.yml"]
+    assert sorted(name for name, _hosts in begins) == ["discover.yml", "prepare.yml", "probe.yml", "verify.yml"]
     assert [name for name, hosts in begins if "__probe_pattern" not in hosts] == []
 
 
