@@ -174,6 +174,6 @@ class ActionModule(ActionBase):
             return {CONCLUDED: self._templar.template(variables[name])}
         # whatever goes wrong in a template is of this host alone, and its facts are good
         except Exception as exc:
-            return {INCONCLUSIVE: str(exc)}
+            return {INCONCLUSIVE: str(exc) or repr(exc)}
         finally:
             self._templar.available_variables = before

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import fnmatch
 import functools
 import importlib.util
 import itertools
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible.inventory.manager import split_host_pattern
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import OF_A_RUN
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import ROLES as CHANGING
@@ -1145,6 +1147,31 @@ def test_no_play_is_left_by_one_host_after_the_other() -> None:
     ]
     assert sorted(name for name, _hosts in begins) == ["discover.yml", "prepare.yml", "probe.yml", "verify.yml"]
     assert [name for name, hosts in begins if "__probe_pattern" not in hosts] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "node1",
+        "node-1.example.org",
+        "fd00::1",
+        "fe80:0:0:0:1:2:3:4",
+        "aa:bb:cc:dd:ee:ff",
+        "cafe:beef",
+        "a,b",
+        "x[1:3]",
+        "!a",
+    ],
+)
+def test_whom_a_play_is_for_is_no_pattern_of_others(name: str) -> None:
+    """Ansible splits names at commas and colons, but for addresses, and the play would be without this one."""
+    tasks = yaml.safe_load((ROOT / "playbooks" / "tasks" / "choose.yml").read_text())
+    (plain,) = [task["vars"]["__probe_plain"] for task in tasks if "__probe_plain" in task.get("vars", {})]
+    pattern = name if re.match(plain, name) else re.sub(r"[^\w.-]", "?", name)
+    assert split_host_pattern([pattern]) == [pattern]
+    # a question mark stands for any one character
+    assert fnmatch.fnmatchcase(name, pattern)
+    assert not pattern.startswith(("!", "&", "~"))
 
 
 def run_once_in(tasks: t.Iterable[dict[str, t.Any]], once: bool = False) -> t.Iterator[dict[str, t.Any]]:
