@@ -303,7 +303,7 @@ COLLECTIONS = {"community.general": ">=7.0.0", "kubernetes.core": ">=3.0.0"}
 # What jobs of AWX run in (execution-environment.yml): the image below it, by the tag of a release, which moves with its updates, and
 # what is installed there. ansible-core stays below 2.19, as the file says; collections are those with which everything else is tested, and
 # collections/requirements.yml asks for the same.
-EXECUTION_BASE = "registry.fedoraproject.org/fedora-minimal:42"
+EXECUTION_BASE = "registry.fedoraproject.org/fedora-minimal:44"
 EXECUTION_CORE = "2.18.19"
 EXECUTION_COLLECTIONS = {"community.general": "13.5.0", "kubernetes.core": "6.6.0"}
 
