@@ -62,17 +62,34 @@ ANSWERED = (
     "module_stderr",
     "ansible_facts",
 )
-# What Ansible shows of an answer has this form, or from 2.19 on one of Ansible's own, which nothing plain is.
-SHOWN: tuple[tuple[str, type], ...] = (("warnings", str), ("deprecations", dict))
+# What Ansible says of a deprecation (Display.deprecated). Other keys end what shows the result, one with both a version and a date, too.
+DEPRECATED = ("msg", "date", "version", "collection_name")
 PLAIN = (str, int, float, list, tuple, dict, type(None))
+
+
+def shown(key: str, each: t.Any) -> t.Any:
+    """A warning or deprecation in the form that Ansible has for it, and None of what has another one.
+
+    From ansible-core 2.19 on, it is also one of Ansible's own classes, which nothing plain is.
+    """
+    if not isinstance(each, PLAIN):
+        return each
+    if key == "warnings":
+        return each if isinstance(each, str) else None
+    if not isinstance(each, dict) or not isinstance(each.get("msg"), str):
+        return None
+    told = {name: each[name] for name in DEPRECATED if isinstance(each.get(name), str)}
+    if "version" in told:
+        told.pop("date", None)
+    return told
 
 
 def of_a_module(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What counts of the answer of the module. With its return code where it failed, as Ansible takes each other one for a failure."""
     kept = {key: value for key, value in answer.items() if key in ANSWERED or key.startswith("_ansible_")}
-    for key, form in SHOWN:
+    for key in ("warnings", "deprecations"):
         if isinstance(answer.get(key), list):
-            kept[key] = [each for each in answer[key] if isinstance(each, form) or not isinstance(each, PLAIN)]
+            kept[key] = [told for told in (shown(key, each) for each in answer[key]) if told is not None]
     if kept.get("failed") and "rc" in answer:
         kept["rc"] = answer["rc"]
     return kept

@@ -313,6 +313,14 @@ def test_a_warning_in_the_form_that_ansible_has_for_it_is_shown() -> None:
     assert acted({}, {}, answer=there)[0]["warnings"] == [warning, "old"]
 
 
+def test_a_deprecation_has_what_ansible_says_of_one() -> None:
+    """Another key of it is an argument that Display.deprecated lacks, and removed makes an error of it."""
+    old = {"msg": "old", "version": "3.0.0", "collection_name": "a.b"}
+    odd = [{**old, "date": "2027-01-01", "removed": True, "x": 1}, {"version": "1"}, {"msg": 5}]
+    there = {"changed": False, "ansible_facts": {"rdma": FOUND}, "deprecations": odd}
+    assert acted({}, {}, answer=there)[0]["deprecations"] == [old]
+
+
 def test_a_later_look_keeps_what_was_concluded() -> None:
     before = {"discover_gathered": {"ansible_facts": {}, "concluded": {"ofed": 1}}}
     assert acted({}, before)[0]["concluded"] == {"ofed": 1}
