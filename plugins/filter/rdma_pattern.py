@@ -40,6 +40,7 @@ import importlib
 import typing as t
 
 from ansible.errors import AnsibleFilterError
+from ansible.inventory.manager import split_host_pattern
 
 
 def rdma_pattern(pattern: t.Any) -> str:
@@ -50,6 +51,12 @@ def rdma_pattern(pattern: t.Any) -> str:
         shown = repr(pattern)
         raise AnsibleFilterError(
             f"rdma_hosts is {shown[:200]}; expected a pattern of hosts, such as 'ib-a100' or 'ib-a100:!rack-7', or a list of them"
+        )
+    # Ansible adds all hosts to such a pattern, but not where a play has the controller, too.
+    if all(one.startswith(("!", "&")) for one in split_host_pattern(list(parts))):
+        shown = ",".join(parts)
+        raise AnsibleFilterError(
+            f"rdma_hosts is {shown[:200]!r}, which names no hosts of which some are left out; begin with those, such as {f'rdma:{shown}'[:200]!r}"
         )
     # for the processes of all hosts, which have what is loaded here
     facts_checker()

@@ -1149,6 +1149,18 @@ def test_no_play_is_left_by_one_host_after_the_other() -> None:
     assert [name for name, hosts in begins if "__probe_pattern" not in hosts] == []
 
 
+def test_whom_a_run_is_for_is_checked_wherever_it_is_read() -> None:
+    """A list, or a pattern that only leaves hosts out, would be other hosts in a play that has the controller, too."""
+    read = [
+        (path.relative_to(ROOT), after)
+        for path in [*(ROOT / "playbooks").rglob("*.yml"), *(ROOT / "roles").rglob("*.yml")]
+        for after in re.findall(r"rdma_hosts \| default\('rdma'\)(.{0,28})", path.read_text())
+    ]
+    assert len(read) > 20
+    unchecked = [path for path, after in read if not after.startswith((" | fabric.rdma.rdma_pattern", " }}. "))]
+    assert unchecked == []
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whom a play is for that only some of the hosts need, and which hosts rdma_hosts names."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+
+if t.TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import User
+
+pytestmark = pytest.mark.integration
+
+HOSTS = [f"n{number:03d}" for number in range(130)]
+
+
+def who_runs(user: User, directory: Path, chosen: list[str], wanted: str | list[str] = "rdma") -> list[str]:
+    """Who is left in a play that begins with chosen.yml, in their order. One host fails before, and is brought back."""
+    tasks = f"{user.collection}/playbooks/tasks"
+    begin: dict[str, t.Any] = {"gather_facts": False}
+    hosts = "{{ [rdma_hosts | fabric.rdma.rdma_pattern, 'localhost'] }}"
+    lose = {
+        "name": "Lose one",
+        "ansible.builtin.fail": {"msg": "lost"},
+        "when": "inventory_hostname == 'n001'",
+    }
+    choose = {"ansible.builtin.import_tasks": f"{tasks}/choose.yml", "vars": {"__probe_chosen": chosen}}
+    pattern = "{{ (hostvars | default({})).localhost.__probe_pattern | default(['localhost'], true) }}"
+    show = {"ansible.builtin.debug": {"msg": "{{ ansible_play_hosts | to_json }}"}, "run_once": True}
+    plays = [
+        {**begin, "hosts": hosts, "tasks": [lose, choose]},
+        {"ansible.builtin.import_playbook": "fabric.rdma.everyone"},
+        {**begin, "hosts": pattern, "tasks": [{"ansible.builtin.import_tasks": f"{tasks}/chosen.yml"}, show]},
+    ]
+    inventory = {"rdma": {"hosts": {host: {} for host in HOSTS}}, "other": {"hosts": {"elsewhere": {}}}}
+    (directory / "hosts.json").write_text(json.dumps(inventory))
+    (directory / "play.json").write_text(json.dumps(plays))
+    extra = json.dumps({"rdma_hosts": wanted})
+    command = ["ansible-playbook", "-i", str(directory / "hosts.json"), str(directory / "play.json"), "-e", extra]
+    done = user.run(*command, check=False)
+    told = [line for line in done.stdout.splitlines() if line.strip().startswith('"msg": "[')]
+    assert len(told) <= 1, done.stdout
+    return t.cast("list[str]", json.loads(json.loads("{" + told[0].strip() + "}")["msg"])) if told else []
+
+
+@pytest.mark.parametrize("count", [1, 40, 128])
+def test_a_play_for_some_is_for_these(user: User, tmp_path: Path, count: int) -> None:
+    """Matched by their names where most are left out, or else by the pattern of all; not for one that had dropped out before."""
+    chosen = [host for host in HOSTS if host != "n001"][:count]
+    assert who_runs(user, tmp_path, chosen) == chosen
+
+
+def test_a_play_for_nobody_ends_with_the_controller(user: User, tmp_path: Path) -> None:
+    assert who_runs(user, tmp_path, []) == []
+
+
+@pytest.mark.parametrize("count", [1, 40, 127])
+def test_hosts_that_are_named_by_a_list_are_all_of_it(user: User, tmp_path: Path, count: int) -> None:
+    """Plays that have the controller, too, take a list as the others do."""
+    chosen = [host for host in HOSTS if host not in ("n000", "n001")][:count]
+    assert who_runs(user, tmp_path, chosen, ["rdma", "!n000"]) == chosen
