@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import typing as t
 
@@ -32,12 +33,16 @@ def entries(path: Path) -> dict[str, Entry]:
 
 
 def captured(user: User, directory: Path, *variables: str) -> Path:
-    """The one archive that a run leaves."""
+    """The one archive that a run leaves, which a check has left alone before."""
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     directory.mkdir()
     (directory / "hosts.json").write_text(json.dumps({"rdma": {"hosts": {"live-1": local}}}))
     extra = [word for each in (f"rdma_output_dir={directory / 'output'}", *variables) for word in ("-e", each)]
-    user.run("ansible-playbook", "fabric.rdma.capture", "-i", str(directory / "hosts.json"), *extra)
+    command = ["ansible-playbook", "fabric.rdma.capture", "-i", str(directory / "hosts.json"), *extra]
+    checked = user.run(*command, "--check").stdout
+    assert f"would be in {directory / 'output'}/captures" in re.sub(r"\s+", " ", checked)
+    assert not (directory / "output").exists()
+    user.run(*command)
     (path,) = (directory / "output" / "captures").iterdir()
     return path
 
