@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import keyword
 import os
 import typing as t
 from datetime import datetime, timezone
@@ -64,15 +65,13 @@ ANSWERED = (
 )
 # What Ansible says of a deprecation (Display.deprecated). Other keys end what shows the result, one with both a version and a date, too.
 DEPRECATED = ("msg", "date", "version", "collection_name")
-PLAIN = (str, int, float, list, tuple, dict, type(None))
+# Ansible's own classes for it, from ansible-core 2.19 on (module_utils/_internal/_messages.py).
+SUMMARIES = {"warnings": "WarningSummary", "deprecations": "DeprecationSummary"}
 
 
 def shown(key: str, each: t.Any) -> t.Any:
-    """A warning or deprecation in the form that Ansible has for it, and None of what has another one.
-
-    From ansible-core 2.19 on, it is also one of Ansible's own classes, which nothing plain is.
-    """
-    if not isinstance(each, PLAIN):
+    """A warning or deprecation in a form that Ansible has for it, and None of what has another one."""
+    if type(each).__name__ == SUMMARIES[key]:
         return each
     if key == "warnings":
         return each if isinstance(each, str) else None
@@ -81,13 +80,17 @@ def shown(key: str, each: t.Any) -> t.Any:
     told = {name: each[name] for name in DEPRECATED if isinstance(each.get(name), str)}
     if "version" in told:
         told.pop("date", None)
+    # as Ansible looks whether it is a name
+    parts = told.get("collection_name", "").split(".")
+    if len(parts) != 2 or not all(part.isidentifier() and not keyword.iskeyword(part) for part in parts):
+        told.pop("collection_name", None)
     return told
 
 
 def of_a_module(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What counts of the answer of the module. With its return code where it failed, as Ansible takes each other one for a failure."""
     kept = {key: value for key, value in answer.items() if key in ANSWERED or key.startswith("_ansible_")}
-    for key in ("warnings", "deprecations"):
+    for key in SUMMARIES:
         if isinstance(answer.get(key), list):
             kept[key] = [told for told in (shown(key, each) for each in answer[key]) if told is not None]
     if kept.get("failed") and "rc" in answer:
