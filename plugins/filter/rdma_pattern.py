@@ -10,6 +10,8 @@ short_description: Insist on a pattern of hosts
 version_added: "0.1.0"
 description:
   - Returns what C(hosts) of a play is to be, or says what is wrong with it where Ansible would find no host and say nothing.
+  - Refuses a pattern of hosts to leave out alone (C(!rack-7), C(&rack-7)), for which Ansible would take all hosts in one play, and none in
+    another one that has the controller, too.
   - Ansible evaluates C(hosts) itself, before it starts the processes that do the tasks of the hosts. So the filters of this collection are
     loaded once for all of these, with what decides what a host needs, and what facts are checked by is made once. Without it, each process
     does all of that again, which costs a run more than all else on many hosts.
@@ -31,9 +33,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The same; of a list, all of it in one pattern.
+  description: The same as one pattern, whose parts are separated by commas.
   type: str
-  sample: ib-a100:&rack-7
+  sample: ib-a100,&rack-7
 """
 
 import importlib
@@ -52,16 +54,18 @@ def rdma_pattern(pattern: t.Any) -> str:
         raise AnsibleFilterError(
             f"rdma_hosts is {shown[:200]}; expected a pattern of hosts, such as 'ib-a100' or 'ib-a100:!rack-7', or a list of them"
         )
+    # Ansible does not split at a colon what it has split at a comma
+    ones = [one for part in parts for half in part.split(",") for one in split_host_pattern(half)]
     # Ansible adds all hosts to such a pattern, but not where a play has the controller, too.
-    if all(one.startswith(("!", "&")) for one in split_host_pattern(list(parts))):
-        shown = ",".join(parts)
+    if all(one.startswith(("!", "&")) for one in ones):
         raise AnsibleFilterError(
-            f"rdma_hosts is {shown[:200]!r}, which names no hosts of which some are left out; begin with those, such as {f'rdma:{shown}'[:200]!r}"
+            f"rdma_hosts is {','.join(ones)[:200]!r}, which names no hosts of which some are left out; begin with those, "
+            f"such as {','.join(['rdma', *ones])[:200]!r}"
         )
     # for the processes of all hosts, which have what is loaded here
     facts_checker()
     importlib.import_module("ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs")
-    return ",".join(parts)
+    return ",".join(ones)
 
 
 class FilterModule:

@@ -21,8 +21,10 @@ pytestmark = pytest.mark.integration
 HOSTS = [f"n{number:03d}" for number in range(130)]
 
 
-def who_runs(user: User, directory: Path, chosen: list[str], wanted: str | list[str] = "rdma") -> list[str]:
-    """Who is left in a play that begins with chosen.yml. One host fails before, and is brought back."""
+def told(
+    user: User, directory: Path, chosen: list[str], *more: str, wanted: str | list[str] = "rdma"
+) -> dict[str, int]:
+    """Who is left in a play that begins with chosen.yml, and of how many parts its pattern is. One host fails before, and is brought back."""
     tasks = f"{user.collection}/playbooks/tasks"
     begin: dict[str, t.Any] = {"gather_facts": False}
     hosts = "{{ [rdma_hosts | fabric.rdma.rdma_pattern, 'localhost'] }}"
@@ -33,8 +35,12 @@ def who_runs(user: User, directory: Path, chosen: list[str], wanted: str | list[
     }
     choose = {"ansible.builtin.import_tasks": f"{tasks}/choose.yml", "vars": {"__probe_chosen": chosen}}
     pattern = "{{ (hostvars | default({})).localhost.__probe_pattern | default(['localhost'], true) }}"
-    show = {"name": "Show who is left", "ansible.builtin.debug": {"msg": "it is"}}
+    show = {
+        "name": "Show who is left",
+        "ansible.builtin.debug": {"msg": "one of {{ hostvars.localhost.__probe_pattern | length }}"},
+    }
     plays = [
+        {"ansible.builtin.import_playbook": "fabric.rdma.wishes", "vars": {"wishes_plan": False}},
         {**begin, "hosts": hosts, "tasks": [lose, choose]},
         {"ansible.builtin.import_playbook": "fabric.rdma.everyone"},
         {**begin, "hosts": pattern, "tasks": [{"ansible.builtin.import_tasks": f"{tasks}/chosen.yml"}, show]},
@@ -44,10 +50,11 @@ def who_runs(user: User, directory: Path, chosen: list[str], wanted: str | list[
     (directory / "play.json").write_text(json.dumps(plays))
     extra = json.dumps({"rdma_hosts": wanted})
     command = ["ansible-playbook", "-i", str(directory / "hosts.json"), str(directory / "play.json"), "-e", extra]
-    done = user.run(*command, check=False)
+    done = user.run(*command, *more, check=False)
     assert "PLAY RECAP" in done.stdout, done.stdout + done.stderr
     _before, _task, after = done.stdout.partition("TASK [Show who is left]")
-    return sorted(re.findall(r"^ok: \[(.*?)\]", after, re.MULTILINE))
+    found = re.findall(r"^ok: \[(\w+)\].*?one of (\d+)", after, re.MULTILINE | re.DOTALL)
+    return {host: int(parts) for host, parts in sorted(found)}
 
 
 @pytest.mark.parametrize("count", [1, 128])
@@ -55,14 +62,20 @@ def who_runs(user: User, directory: Path, chosen: list[str], wanted: str | list[
 def test_a_play_for_some_is_for_these(request: pytest.FixtureRequest, tmp_path: Path, who: str, count: int) -> None:
     """Matched by their names where most are left out, or else by the pattern of all; not for one that had dropped out before."""
     chosen = [host for host in HOSTS if host != "n001"][:count]
-    assert who_runs(request.getfixturevalue(who), tmp_path, chosen) == chosen
+    assert list(told(request.getfixturevalue(who), tmp_path, chosen)) == chosen
+
+
+def test_a_play_for_all_of_a_part_does_not_name_each(user: User, tmp_path: Path) -> None:
+    """Each event of it has its pattern."""
+    chosen = [host for host in HOSTS if host < "n010" and host != "n001"]
+    assert told(user, tmp_path, chosen, "--limit", "n00*,localhost") == dict.fromkeys(chosen, 2)
 
 
 def test_a_play_for_nobody_ends_with_the_controller(user: User, tmp_path: Path) -> None:
-    assert who_runs(user, tmp_path, []) == []
+    assert told(user, tmp_path, []) == {}
 
 
 def test_hosts_that_are_named_by_a_list_are_all_of_it(user: User, tmp_path: Path) -> None:
     """Plays that have the controller, too, take a list as the others do."""
-    chosen = [host for host in HOSTS if host not in ("n000", "n001")][:40]
-    assert who_runs(user, tmp_path, chosen, ["rdma", "!n000"]) == chosen
+    chosen = [host for host in HOSTS if host not in ("n000", "n001", "n002")][:40]
+    assert list(told(user, tmp_path, chosen, wanted=["rdma", "!n000:!n002"])) == chosen

@@ -96,6 +96,14 @@ def _slices(where: str, value: t.Any) -> list[str]:
     return _wrong(where, value, "true, false, or how many slices there are") if found or "%" in str(value) else []
 
 
+def _pattern(where: str, value: t.Any) -> list[str]:
+    """As the filter rdma_pattern takes it."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    if parts and all(isinstance(part, str) and part.strip() for part in parts):
+        return []
+    return _wrong(where, value, "a pattern of hosts, or a list of them")
+
+
 def _waves(where: str, value: t.Any) -> list[str]:
     steps = value if isinstance(value, (list, tuple)) else [value]
     if not steps:
@@ -703,7 +711,7 @@ OF_A_GROUP: dict[str, Check] = {
 # Read once for all hosts: a host with another value would silently not count.
 CLUSTER_WIDE: dict[str, Check] = {
     "rdma_groups": _listing(_name, "a list of groups of the inventory, such as [ib-a100]", 1),
-    "rdma_hosts": _name,
+    "rdma_hosts": _pattern,
     "rdma_output_dir": _name,
     "rdma_rollout": _rollout,
     "rdma_rollout_method": _choice("apply", "render"),

@@ -104,12 +104,12 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         (
             "rdma_pattern",
             ("!rack-7",),
-            "rdma_hosts is '!rack-7', which names no hosts of which some are left out; begin with those, such as 'rdma:!rack-7'",
+            "rdma_hosts is '!rack-7', which names no hosts of which some are left out; begin with those, such as 'rdma,!rack-7'",
         ),
         (
             "rdma_pattern",
             (["&rack-7", "!a1:!a2"],),
-            "rdma_hosts is '&rack-7,!a1:!a2', which names no hosts of which some are left out; begin with those, such as 'rdma:&rack-7,!a1:!a2'",
+            "rdma_hosts is '&rack-7,!a1,!a2', which names no hosts of which some are left out; begin with those, such as 'rdma,&rack-7,!a1,!a2'",
         ),
         ("rdma_label_value", ([],), "fabric.rdma.rdma_label_value expects a name, found []"),
         ("rdma_prepared", ([], [], "b", "a", "m"), "fabric.rdma.rdma_prepared expects hostvars, found list"),

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.filter.rdma_pattern import rdma_pattern
+
 ROOT = Path(__file__).resolve().parents[4]
 # In a process of its own: Ansible's loader finds collections in another way than pytest has found this one.
 PROCESS = """
@@ -57,6 +59,22 @@ def told() -> dict[str, t.Any]:
 
 def test_what_facts_are_checked_by_is_made_before_a_process_of_a_host_starts(told: dict[str, t.Any]) -> None:
     assert (told["pattern"], told["ready"]) == ("gpu,!old", 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "pattern"),
+    [
+        ("gpu", "gpu"),
+        ("gpu:!old:&rack", "gpu,!old,&rack"),
+        # Ansible takes what is left of a colon beside a comma for a part of a name, and would leave nobody out
+        (["gpu", "!one:!other"], "gpu,!one,!other"),
+        ("gpu:!one,!other", "gpu,!one,!other"),
+        (["~gpu[12]", "n[1:3]", "fd00::1"], "~gpu[12],n[1:3],fd00::1"),
+    ],
+    ids=str,
+)
+def test_each_part_of_a_pattern_is_one(given: str | list[str], pattern: str) -> None:
+    assert rdma_pattern(given) == pattern
 
 
 def test_no_process_of_a_host_loads_what_decides(told: dict[str, t.Any]) -> None:

@@ -60,6 +60,12 @@ ROOT = Path(__file__).resolve().parents[5]
         ("rdma_storage", {"path": "data"}, "rdma_storage.path is 'data'; expected an absolute path.*"),
         ("rdma_groups", "ib-a100", "rdma_groups is 'ib-a100'; expected a list of groups of the inventory.*"),
         ("rdma_groups", [], "rdma_groups is []; .*".replace("[]", r"\[\]")),
+        (
+            "rdma_hosts",
+            ["ib-a100", 1],
+            r"rdma_hosts is \['ib-a100', 1\]; expected a pattern of hosts, or a list of them",
+        ),
+        ("rdma_hosts", " ", "rdma_hosts is ' '; .*"),
         ("rdma_serial", [1, "110%"], "rdma_serial is '110%'; expected a number of nodes above 0.*"),
         ("rdma_serial", [], ".*at least one wave"),
         (
