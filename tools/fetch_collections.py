@@ -29,15 +29,18 @@ def behind(mark: str, requirements: Path) -> list[str]:
     return [line[len(mark) :].strip() for line in requirements.read_text().splitlines() if line.startswith(mark)]
 
 
-def unpack(wanted: list[str], wheels: list[str], destination: Path) -> None:
-    """Unpacks collections, with those that they depend on, out of a wheel."""
+def unpack(wanted: list[str], wheels: list[str], destination: Path, *, optional: bool = False) -> None:
+    """Unpacks collections, with those that they depend on, out of a wheel; where optional, if any is for this Python."""
     target = destination / "ansible_collections"
     with tempfile.TemporaryDirectory() as scratch:
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
         # nothing of it is run, and collections support more Pythons than the package that has them
         pip.append("--ignore-requires-python")
         subprocess.run([*pip, "--only-binary=:all:", "-d", scratch, *wheels], check=True)
-        with zipfile.ZipFile(next(Path(scratch).glob("*.whl"))) as wheel:
+        found = list(Path(scratch).glob("*.whl"))
+        if not found and optional:
+            return
+        with zipfile.ZipFile(found[0]) as wheel:
             names = wheel.namelist()
             done: list[str] = []
             while wanted:
@@ -64,7 +67,7 @@ def main() -> None:
     unpack(wanted, behind("#collections:", requirements), destination)
     for line in behind("#also:", requirements):
         collection, _from, wheel = line.partition(" from ")
-        unpack([collection], [wheel], destination)
+        unpack([collection], [wheel], destination, optional=True)
 
 
 if __name__ == "__main__":
