@@ -39,23 +39,40 @@ _value:
 """
 
 import importlib
+import re
 import typing as t
 
 from ansible.errors import AnsibleFilterError
 from ansible.inventory.manager import split_host_pattern
+
+# An IPv6 address or a range of them, also one to leave out: Ansible splits only the latter, at its colons. And a regular expression.
+WHOLE = re.compile(r"[!&]?(?:~.*|(?=.*::|(?:[^:]*:){7})[0-9a-fA-F:.\[\]]+)")
+
+
+def split(part: str) -> list[str]:
+    """The patterns in one text. Ansible does not split at a colon what it has split at a comma."""
+    halves = [half.strip() for half in part.split(",")]
+    if len(halves) == 1 and halves[0].startswith("~"):
+        return t.cast("list[str]", split_host_pattern(part))
+    return [one for half in halves if half for one in ([half] if WHOLE.fullmatch(half) else split_host_pattern(half))]
 
 
 def rdma_pattern(pattern: t.Any) -> str:
     from ansible_collections.fabric.rdma.plugins.plugin_utils._view import facts_checker
 
     parts = pattern if isinstance(pattern, (list, tuple)) else [pattern]
-    if not parts or not all(isinstance(part, str) and part.strip() for part in parts):
+    ones = [one for part in parts if isinstance(part, str) for one in split(part)]
+    # Ansible ends with an error of its own for a mark alone
+    if not ones or not all(isinstance(part, str) and split(part) for part in parts) or {"!", "&"} & set(ones):
         shown = repr(pattern)
         raise AnsibleFilterError(
             f"rdma_hosts is {shown[:200]}; expected a pattern of hosts, such as 'ib-a100' or 'ib-a100:!rack-7', or a list of them"
         )
-    # Ansible does not split at a colon what it has split at a comma
-    ones = [one for part in parts for half in part.split(",") for one in split_host_pattern(half)]
+    torn = [half for part in parts for half in part.split(",") if "::" in half and not WHOLE.fullmatch(half.strip())]
+    if torn:
+        raise AnsibleFilterError(
+            f"rdma_hosts has {torn[0][:200]!r}, of which Ansible would split an IPv6 address; separate patterns by commas"
+        )
     # Ansible adds all hosts to such a pattern, but not where a play has the controller, too.
     if all(one.startswith(("!", "&")) for one in ones):
         raise AnsibleFilterError(

@@ -100,6 +100,13 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         ("rdma_pattern", (3,), f"rdma_hosts is {3!r}{PATTERN}"),
         ("rdma_pattern", (" ",), f"rdma_hosts is {' '!r}{PATTERN}"),
         ("rdma_pattern", ([],), f"rdma_hosts is {[]!r}{PATTERN}"),
+        (
+            "rdma_pattern",
+            (["gpu:!fd00::1", "a"],),
+            "rdma_hosts has 'gpu:!fd00::1', of which Ansible would split an IPv6 address; separate patterns by commas",
+        ),
+        ("rdma_pattern", (":,",), f"rdma_hosts is ':,'{PATTERN}"),
+        ("rdma_pattern", ("rdma:!",), f"rdma_hosts is 'rdma:!'{PATTERN}"),
         ("rdma_pattern", (["ib-a100", None],), f"rdma_hosts is {['ib-a100', None]!r}{PATTERN}"),
         (
             "rdma_pattern",
