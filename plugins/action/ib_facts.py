@@ -11,6 +11,7 @@ import os
 import typing as t
 from datetime import datetime, timezone
 
+from ansible import template
 from ansible.plugins.action import ActionBase
 from ansible.utils.unsafe_proxy import wrap_var
 
@@ -63,6 +64,9 @@ ANSWERED = (
     "module_stderr",
     "ansible_facts",
 )
+# From ansible-core 2.19 on, a text is a template only where it is marked as one, which no answer of a module is. Before, what is none is
+# marked; with all the texts of a node, that takes as long as its decision.
+MARKS_TEMPLATES = hasattr(template, "trust_as_template")
 # What Ansible says of a deprecation (Display.deprecated). Other keys end what shows the result, one with both a version and a date, too.
 DEPRECATED = ("msg", "date", "version", "collection_name")
 # Ansible's own classes for it, from ansible-core 2.19 on (module_utils/_internal/_messages.py).
@@ -170,8 +174,8 @@ class ActionModule(ActionBase):
             kept[interpreter] = self._discovered_interpreter
         result["ansible_facts"] = kept
         if conclude:
-            # a template that a node has said is none, for every ansible-core
-            fresh = wrap_var(kept)
+            # what a node has said is no template
+            fresh = kept if MARKS_TEMPLATES else wrap_var(kept)
             variables = {**variables, "ansible_facts": {**(variables.get("ansible_facts") or {}), **fresh}}
             if "rdma" in variables:
                 # where facts are variables of that name, too
