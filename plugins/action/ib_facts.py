@@ -64,8 +64,8 @@ ANSWERED = (
     "module_stderr",
     "ansible_facts",
 )
-# From ansible-core 2.19 on, a text is a template only where it is marked as one, which no answer of a module is. Before, what is none is
-# marked; with all the texts of a node, that takes as long as its decision.
+# From ansible-core 2.19 on, a text is a template only where it is marked as one, as answers of modules never are. Before, all other texts
+# have to be marked; with those of a node, that takes as long as its decision.
 MARKS_TEMPLATES = hasattr(template, "trust_as_template")
 # What Ansible says of a deprecation (Display.deprecated). Other keys end what shows the result, one with both a version and a date, too.
 DEPRECATED = ("msg", "date", "version", "collection_name")
@@ -174,7 +174,7 @@ class ActionModule(ActionBase):
             kept[interpreter] = self._discovered_interpreter
         result["ansible_facts"] = kept
         if conclude:
-            # what a node has said is no template
+            # a node does not write templates
             fresh = kept if MARKS_TEMPLATES else wrap_var(kept)
             variables = {**variables, "ansible_facts": {**(variables.get("ansible_facts") or {}), **fresh}}
             if "rdma" in variables:
