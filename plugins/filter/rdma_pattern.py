@@ -45,39 +45,38 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.inventory.manager import split_host_pattern
 
-# An IPv6 address or a range of them, also one to leave out: Ansible splits only the latter, at its colons. And a regular expression.
-WHOLE = re.compile(r"[!&]?(?:~.*|(?=.*::|(?:[^:]*:){7})[0-9a-fA-F:.\[\]]+)")
+# An IPv6 address or a range of them, also one to leave out, which Ansible splits at its colons.
+ADDRESS = re.compile(r"[!&]?(?=.*::|(?:[^:]*:){7})[0-9a-fA-F:.\[\]]+")
 
 
-def split(part: str) -> list[str]:
-    """The patterns in one text. Ansible does not split at a colon what it has split at a comma."""
-    halves = [half.strip() for half in part.split(",")]
-    if len(halves) == 1 and halves[0].startswith("~"):
-        return t.cast("list[str]", split_host_pattern(part))
-    return [one for half in halves if half for one in ([half] if WHOLE.fullmatch(half) else split_host_pattern(half))]
+def ones_of(text: str) -> t.Iterator[str]:
+    """The patterns in one text. Ansible does not split at a colon what it has split at a comma, and would leave nobody out then."""
+    for half in filter(None, map(str.strip, text.split(","))):
+        if ADDRESS.fullmatch(half):
+            yield half
+        elif "::" in half or ("~" in half and ":" in half):
+            raise AnsibleFilterError(
+                f"rdma_hosts has {half[:200]!r}, of which Ansible would split an IPv6 address or a regular expression; separate patterns by "
+                "commas, and write regular expressions without colons"
+            )
+        else:
+            yield from split_host_pattern(half)
 
 
 def rdma_pattern(pattern: t.Any) -> str:
+    from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import pattern as problems
     from ansible_collections.fabric.rdma.plugins.plugin_utils._view import facts_checker
 
-    parts = pattern if isinstance(pattern, (list, tuple)) else [pattern]
-    ones = [one for part in parts if isinstance(part, str) for one in split(part)]
-    # Ansible ends with an error of its own for a mark alone
-    if not ones or not all(isinstance(part, str) and split(part) for part in parts) or {"!", "&"} & set(ones):
-        shown = repr(pattern)
+    for problem in problems("rdma_hosts", pattern):
+        raise AnsibleFilterError(problem)
+    texts = pattern if isinstance(pattern, (list, tuple)) else [pattern]
+    ones = [one for text in texts for one in ones_of(text)]
+    # Ansible ends with an error of its own for a mark alone. And it adds all hosts to a pattern that names none, but not where a play has
+    # the controller, too.
+    if {"!", "&"} & set(ones) or all(one.startswith(("!", "&")) for one in ones):
         raise AnsibleFilterError(
-            f"rdma_hosts is {shown[:200]}; expected a pattern of hosts, such as 'ib-a100' or 'ib-a100:!rack-7', or a list of them"
-        )
-    torn = [half for part in parts for half in part.split(",") if "::" in half and not WHOLE.fullmatch(half.strip())]
-    if torn:
-        raise AnsibleFilterError(
-            f"rdma_hosts has {torn[0][:200]!r}, of which Ansible would split an IPv6 address; separate patterns by commas"
-        )
-    # Ansible adds all hosts to such a pattern, but not where a play has the controller, too.
-    if all(one.startswith(("!", "&")) for one in ones):
-        raise AnsibleFilterError(
-            f"rdma_hosts is {','.join(ones)[:200]!r}, which names no hosts of which some are left out; begin with those, "
-            f"such as {','.join(['rdma', *ones])[:200]!r}"
+            f"rdma_hosts is {','.join(ones)[:200]!r}, which names no hosts, or has a mark alone; write which hosts, and then which of them "
+            "are left out, such as 'rdma,!rack-7'"
         )
     # for the processes of all hosts, which have what is loaded here
     facts_checker()

@@ -10,12 +10,17 @@ short_description: Tell in one line why a task failed
 version_added: "0.1.0"
 description:
   - Takes what a task has returned, of a loop what the first item that failed has returned, and of that the message, or what the
-    program wrote.
+    program wrote. Where it is known what to do about it, that follows.
+positional: secrets
 options:
   _input:
     description: The result, as C(ansible_failed_result) has it in a C(rescue) section.
     type: raw
     required: true
+  secrets:
+    description: What the line must not have, in any depth. Keys are not secret, passwords in addresses always are.
+    type: raw
+    default: {}
 author:
   - fabric.rdma contributors
 """
@@ -24,11 +29,15 @@ EXAMPLES = r"""
 - name: Record why it failed
   ansible.builtin.set_fact:
     why: "{{ ansible_failed_result | fabric.rdma.rdma_why }}"
+
+- name: Say why, without what was given
+  ansible.builtin.fail:
+    msg: "{{ installed | fabric.rdma.rdma_why(values) }}"
 """
 
 RETURN = r"""
 _value:
-  description: One line of at most 2000 characters. Empty when the task said nothing.
+  description: One line of at most 2000 characters, and what to do. Empty when the task said nothing.
   type: str
   sample: No package matching 'doca-ofed' is available
 """
@@ -38,6 +47,21 @@ import typing as t
 from ansible.utils.unsafe_proxy import wrap_var
 
 _LONGEST = 2000
+# What programs and collections of others say of something that they do not explain, all of it in a text, and what to do then.
+_REMEDIES = {
+    # kubernetes.core asks Helm 4 for options that only Helm 3 has
+    ("executing Helm command", "unknown flag"): (
+        "Helm 4 needs kubernetes.core 6.4.0 or newer: ansible-galaxy collection install --upgrade kubernetes.core"
+    ),
+}
+
+
+def _remedy_of(text: str) -> str:
+    """What to do about what another program has said, after a full stop; nothing where that is not known, or is said already."""
+    for words, remedy in _REMEDIES.items():
+        if all(word in text for word in words) and remedy not in text:
+            return f". {remedy}"
+    return ""
 
 
 def _failed_item(result: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
@@ -48,9 +72,9 @@ def _failed_item(result: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
     return result
 
 
-def rdma_why(result: t.Any) -> str:
+def rdma_why(result: t.Any, secrets: t.Any = None) -> str:
     """One line out of the result of a failed task, whatever its form."""
-    from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import redacted
 
     if not isinstance(result, t.Mapping):
         return ""
@@ -58,10 +82,11 @@ def rdma_why(result: t.Any) -> str:
     for known in (item, result):
         for key in ("msg", "stderr", "module_stderr", "stdout"):
             # before it is cut, as half of an address is none any more
-            text = without_password(" ".join(str(known.get(key) or "").split()))
+            text = " ".join(redacted(str(known.get(key) or ""), secrets).split())
             if text:
+                cut = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
                 # a node may have said it
-                return t.cast(str, wrap_var(text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."))
+                return t.cast(str, wrap_var(cut + _remedy_of(text)))
     return ""
 
 

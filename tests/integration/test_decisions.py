@@ -175,6 +175,32 @@ def test_nodes_of_an_earlier_import_are_not_decided_about_by_a_later_one(site: S
     assert "still missing" not in site.said
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("{{ 6 * 7 }}", "it is <{{ 6 * 7 }}>"),
+        # As ansible-core marks a template from 2.19 on. It takes none from a node; before, it is a dictionary.
+        (
+            {
+                "__ansible_type": "_AnsibleTaggedStr",
+                "value": "{{ 6 * 7 }}",
+                "tags": [{"__ansible_type": "TrustedAsTemplate"}],
+            },
+            r"it is <\{'__ansible_type': .*\{\{ 6 \* 7 \}\}|'TrustedAsTemplate' is not JSON deserializable",
+        ),
+    ],
+    ids=["plain", "marked"],
+)
+def test_a_node_writes_no_template(site: Site, said: t.Any, shown: str) -> None:
+    site.has("one", "iqn.1993-08.org.debian:01:one")["warnings"] = [said]
+    variables = {"seen": "{{ ansible_facts['rdma'].warnings | first | string }}"}
+    look = {"fabric.rdma.ib_facts": {"conclude": "seen"}, "register": "looked"}
+    show = {"ansible.builtin.debug": {"msg": "it is <{{ looked.concluded }}>"}}
+    site.prepare({"hosts": "rdma", "gather_facts": False, "vars": variables, "tasks": [look, show]})
+    told = site.said.replace("\\", "")
+    assert re.search(shown, told) if isinstance(said, dict) else shown in told, site.said
+
+
 def test_the_example_of_a_conclusion_says_what_a_driver_needs(site: Site) -> None:
     (example,) = [each for each in yaml.safe_load(EXAMPLES) if "conclude" in (each.get("fabric.rdma.ib_facts") or {})]
     site.has("one", "iqn.1993-08.org.debian:01:one")

@@ -87,6 +87,14 @@ def name(where: str, value: t.Any) -> list[str]:
     return [] if isinstance(value, str) and value else wrong(where, value, "a name")
 
 
+def pattern(where: str, value: t.Any) -> list[str]:
+    """Which hosts, as Ansible takes it for a play."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    if parts and all(isinstance(part, str) and part.strip(" ,:") for part in parts):
+        return []
+    return wrong(where, value, "a pattern of hosts, such as 'ib-a100' or 'ib-a100,!rack-7', or a list of them")
+
+
 def dictionary(where: str, value: t.Any) -> list[str]:
     if isinstance(value, t.Mapping):
         return []

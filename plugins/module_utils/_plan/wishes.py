@@ -25,6 +25,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import li
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import name as _name
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import names as _names
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import number as _number
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import pattern as _pattern
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import rate as _rate
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import shown as _shown
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import strings as _strings
@@ -94,14 +95,6 @@ def _share(where: str, value: t.Any) -> list[str]:
 def _slices(where: str, value: t.Any) -> list[str]:
     found = _truth(where, value) and _share(where, value)
     return _wrong(where, value, "true, false, or how many slices there are") if found or "%" in str(value) else []
-
-
-def _pattern(where: str, value: t.Any) -> list[str]:
-    """As the filter rdma_pattern takes it."""
-    parts = value if isinstance(value, (list, tuple)) else [value]
-    if parts and all(isinstance(part, str) and part.strip() for part in parts):
-        return []
-    return _wrong(where, value, "a pattern of hosts, or a list of them")
 
 
 def _waves(where: str, value: t.Any) -> list[str]:

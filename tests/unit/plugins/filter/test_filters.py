@@ -36,7 +36,13 @@ def filter_named(name: str) -> Callable[..., Any]:
     return found
 
 
-PATTERN = "; expected a pattern of hosts, such as 'ib-a100' or 'ib-a100:!rack-7', or a list of them"
+PATTERN = "; expected a pattern of hosts, such as 'ib-a100' or 'ib-a100,!rack-7', or a list of them"
+HELM_4 = "Helm 4 needs kubernetes.core 6.4.0 or newer: ansible-galaxy collection install --upgrade kubernetes.core"
+NOBODY = ", which names no hosts, or has a mark alone; write which hosts, and then which of them are left out, such as 'rdma,!rack-7'"
+SPLIT = (
+    ", of which Ansible would split an IPv6 address or a regular expression; separate patterns by commas, and write regular expressions "
+    "without colons"
+)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "plugins" / "filter").glob("*.py")), ids=lambda path: path.stem)
@@ -100,24 +106,14 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         ("rdma_pattern", (3,), f"rdma_hosts is {3!r}{PATTERN}"),
         ("rdma_pattern", (" ",), f"rdma_hosts is {' '!r}{PATTERN}"),
         ("rdma_pattern", ([],), f"rdma_hosts is {[]!r}{PATTERN}"),
-        (
-            "rdma_pattern",
-            (["gpu:!fd00::1", "a"],),
-            "rdma_hosts has 'gpu:!fd00::1', of which Ansible would split an IPv6 address; separate patterns by commas",
-        ),
-        ("rdma_pattern", (":,",), f"rdma_hosts is ':,'{PATTERN}"),
-        ("rdma_pattern", ("rdma:!",), f"rdma_hosts is 'rdma:!'{PATTERN}"),
         ("rdma_pattern", (["ib-a100", None],), f"rdma_hosts is {['ib-a100', None]!r}{PATTERN}"),
-        (
-            "rdma_pattern",
-            ("!rack-7",),
-            "rdma_hosts is '!rack-7', which names no hosts of which some are left out; begin with those, such as 'rdma,!rack-7'",
-        ),
-        (
-            "rdma_pattern",
-            (["&rack-7", "!a1:!a2"],),
-            "rdma_hosts is '&rack-7,!a1,!a2', which names no hosts of which some are left out; begin with those, such as 'rdma,&rack-7,!a1,!a2'",
-        ),
+        ("rdma_pattern", ("!rack-7",), f"rdma_hosts is '!rack-7'{NOBODY}"),
+        ("rdma_pattern", (["&rack-7", "!a1:!a2"],), f"rdma_hosts is '&rack-7,!a1,!a2'{NOBODY}"),
+        ("rdma_pattern", ("rdma:!",), f"rdma_hosts is 'rdma,!'{NOBODY}"),
+        ("rdma_pattern", (":,",), f"rdma_hosts is ':,'{PATTERN}"),
+        ("rdma_pattern", (["gpu:!fd00::1", "a"],), f"rdma_hosts has 'gpu:!fd00::1'{SPLIT}"),
+        ("rdma_pattern", ("~n(?:1|2),a",), f"rdma_hosts has '~n(?:1|2)'{SPLIT}"),
+        ("rdma_pattern", ("a:!~b",), f"rdma_hosts has 'a:!~b'{SPLIT}"),
         ("rdma_label_value", ([],), "fabric.rdma.rdma_label_value expects a name, found []"),
         ("rdma_prepared", ([], [], "b", "a", "m"), "fabric.rdma.rdma_prepared expects hostvars, found list"),
         (
@@ -175,6 +171,10 @@ def test_what_is_not_taken(name: str, arguments: tuple[Any, ...], message: str) 
         ({"msg": "All items completed", "results": [{"unreachable": True, "msg": "gone"}]}, "gone"),
         ({"msg": "x", "results": "y"}, "x"),
         ({"msg": "z" * 5000}, "z" * 1997 + "..."),
+        (
+            {"msg": "Failure when executing Helm command. Exited 1.\nstdout: \nstderr: Error: unknown flag: --all\n"},
+            f"Failure when executing Helm command. Exited 1. stdout: stderr: Error: unknown flag: --all. {HELM_4}",
+        ),
         ({}, ""),
         (None, ""),
     ],
@@ -187,6 +187,12 @@ def test_a_reason_has_no_password_in_it_also_where_it_is_cut() -> None:
     said = {"msg": "x" * 1980 + " https://admin:hunter2-and-more@host/doca"}
     assert "hunter2" not in filter_named("rdma_why")(said)
     assert filter_named("rdma_why")({"msg": "E: https://admin:hunter2@host/doca"}) == "E: https://host/doca"
+
+
+def test_a_reason_has_none_of_what_is_secret_also_where_it_is_cut() -> None:
+    said = {"msg": "x" * 1990 + " first line\nsecond line"}
+    told = filter_named("rdma_why")(said, {"token": "first line\nsecond line"})
+    assert told == "x" * 1990 + " *** ***"
 
 
 def test_what_is_redacted_is_still_no_template() -> None:

@@ -63,7 +63,7 @@ ROOT = Path(__file__).resolve().parents[5]
         (
             "rdma_hosts",
             ["ib-a100", 1],
-            r"rdma_hosts is \['ib-a100', 1\]; expected a pattern of hosts, or a list of them",
+            r"rdma_hosts is \['ib-a100', 1\]; expected a pattern of hosts, such as .*, or a list of them",
         ),
         ("rdma_hosts", " ", "rdma_hosts is ' '; .*"),
         ("rdma_serial", [1, "110%"], "rdma_serial is '110%'; expected a number of nodes above 0.*"),
