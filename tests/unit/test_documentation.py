@@ -542,7 +542,7 @@ def test_where_captures_go_is_what_the_page_says() -> None:
     (play,) = yaml.safe_load((ROOT / "playbooks" / "capture.yml").read_text())
     (fetch,) = [task for each in play["tasks"] for task in each.get("block", []) if "ansible.builtin.fetch" in task]
     where = fetch["ansible.builtin.fetch"]["dest"]
-    suffixes = re.findall(r"'(capture|tar\.gz)'", play["tasks"][1]["vars"]["__capture_suffix"])
+    suffixes = re.findall(r"'(capture|tar\.gz)'", play["vars"]["__capture_suffix"])
     assert where == "{{ __capture_output }}/captures/{{ inventory_hostname }}.{{ __capture_suffix }}"
     text = " ".join((ROOT / "docs" / "inventory.md").read_text().split())
     assert "`rdma-output/captures/HOST.{}` (without `rdma_capture_text`, `HOST.{}`)".format(*suffixes) in text
