@@ -4,7 +4,7 @@
 """Writes what AWX has of this project as a file for `awx import` (awxkit), from the same list as playbooks/awx.yml.
 
 usage: awx.py --scm-url URL [--organization NAME] [--scm-branch NAME] [--source-path PATH] [--image IMAGE] [--output-dir DIR]
-               > awx.json
+              [--groups NAME,NAME...] [--slices NUMBER] > awx.json
        awx --conf.host https://awx.example.com --conf.token TOKEN import < awx.json
 
 The form is that of `awx export` of awxkit 24: objects name each other by natural keys.
@@ -36,6 +36,16 @@ _Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(
 def objects() -> Json:
     """What the playbook loops over."""
     return t.cast(Json, yaml.load(OBJECTS.read_text(encoding="utf-8"), Loader=_Loader)["awx_objects"])  # a SafeLoader
+
+
+def _slices(text: str) -> int:
+    if not re.fullmatch("[1-9][0-9]{0,2}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 999")
+    return int(text)
+
+
+def _groups(text: str) -> list[str]:
+    return [name for name in map(str.strip, text.split(",")) if name]
 
 
 class _Keys:
@@ -159,9 +169,13 @@ def main() -> None:
     parser.add_argument("--source-path", default=what["inventory_source"]["source_path"])
     parser.add_argument("--image", default=what["execution_environment"]["image"])
     parser.add_argument("--output-dir", default="")
+    parser.add_argument("--groups", type=_groups, default=[])
+    parser.add_argument("--slices", type=_slices, default=4)
     given = parser.parse_args()
-    if re.match("https?://[^/]*@", given.scm_url):
-        parser.error("--scm-url has a user or a password in it: give the project a credential in AWX")
+    if re.search(what["secret_address"], given.scm_url):
+        parser.error(
+            "--scm-url has a password or a token in it, or a user of an address with https: give the project a credential in AWX"
+        )
     if given.output_dir and not given.output_dir.startswith("/"):
         parser.error(
             "--output-dir is an absolute path, of a directory that all execution nodes share, such as /srv/rdma"
@@ -170,6 +184,14 @@ def main() -> None:
     what["project"].update(scm_url=given.scm_url, scm_branch=given.scm_branch)
     what["inventory_source"]["source_path"] = given.source_path
     what["execution_environment"]["image"] = given.image
+    questions = what["questions"]
+    questions["groups"]["choices"] = given.groups or questions["groups"]["choices"]
+    questions["away"]["default"] = str(given.slices)
+    for entry in what["job_templates"]:
+        if "job_slice_count" in entry:
+            entry["job_slice_count"] = given.slices
+        if "rdma_slices" in entry.get("extra_vars", {}):
+            entry["extra_vars"]["rdma_slices"] = given.slices
     json.dump(document(what), sys.stdout, indent=2)
     sys.stdout.write("\n")
 

@@ -10,7 +10,7 @@ short_description: Tell what differs between facts of hosts then and now
 version_added: "0.1.0"
 description:
   - Compares the facts of hosts with those of an earlier run. Times, counters and changes that are under way do not count.
-positional: now
+positional: now, inventory
 options:
   _input:
     description: The facts of then by host, each what C(ansible_facts.rdma) was; or the path of the C(facts.json) of an earlier run.
@@ -20,6 +20,10 @@ options:
     description: The facts of now by host. Hosts without facts now are left out.
     type: dict
     required: true
+  inventory:
+    description: All hosts of the inventory. Without them, nothing is said of hosts that have left it.
+    type: list
+    elements: str
 author:
   - fabric.rdma contributors
 """
@@ -34,11 +38,13 @@ RETURN = r"""
 _value:
   description:
     - C(hosts) has by host what changed, at most twenty sentences each. C(new) names hosts that were not known then.
+    - C(gone) names those that were known then, and that the inventory no longer has.
     - C(lines) has the same for people, at most two hundred.
   type: dict
   sample:
     hosts: {a100-1: ["devices mlx5_0 ports 1 state: Active, now Down"]}
     new: []
+    gone: []
     lines: ["a100-1: devices mlx5_0 ports 1 state: Active, now Down"]
 """
 
@@ -47,16 +53,18 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist, insist_on_mapping
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist, insist_on_list, insist_on_mapping
 
 
-def rdma_changes(before: t.Any, now: t.Any) -> dict[str, t.Any]:
+def rdma_changes(before: t.Any, now: t.Any, inventory: t.Any = None) -> dict[str, t.Any]:
     from ansible_collections.fabric.rdma.plugins.plugin_utils._changes import changes
 
     insist("rdma_changes", isinstance(before, (str, t.Mapping)), "facts by host, or the path of a facts.json", before)
     insist_on_mapping("rdma_changes", now, "facts of now by host")
+    if inventory is not None:
+        insist_on_list("rdma_changes", inventory, "hosts")
     try:
-        return changes(before, now)
+        return changes(before, now, inventory if inventory is None else [str(host) for host in inventory])
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

@@ -12,6 +12,7 @@ description:
   - Returns what C(hosts) of a play is to be, or says what is wrong with it where Ansible would find no host and say nothing.
   - Refuses a pattern of hosts to leave out alone (C(!rack-7), C(&rack-7)), for which Ansible would take all hosts in one play, and none in
     another one that has the controller, too.
+  - With O(groups), insists that the inventory has a host that matches, since Ansible succeeds when none does.
   - Ansible evaluates C(hosts) itself, before it starts the processes that do the tasks of the hosts. So the filters of this collection are
     loaded once for all of these, with what decides what a host needs, and what facts are checked by is made once. Without it, each process
     does all of that again, which costs a run more than all else on many hosts.
@@ -20,6 +21,15 @@ options:
     description: The pattern, or a list of patterns.
     type: raw
     required: true
+  groups:
+    description: C(groups) of the run. Without it, a pattern that no host matches is as good as another one.
+    type: dict
+  slices:
+    description:
+      - Whether a slice of a sliced job of AWX may be without a host that matches. AWX deals out all hosts of an inventory, and gives each slice
+        its own.
+    type: bool
+    default: false
 author:
   - fabric.rdma contributors
 """
@@ -29,6 +39,10 @@ EXAMPLES = r"""
 - name: Show whom a run is for
   ansible.builtin.debug:
     msg: "{{ rdma_hosts | default('rdma') | fabric.rdma.rdma_pattern }}"
+
+- name: Show it only where the inventory has such hosts
+  ansible.builtin.debug:
+    msg: "{{ rdma_hosts | default('rdma') | fabric.rdma.rdma_pattern(groups, slices=true) }}"
 """
 
 RETURN = r"""
@@ -43,7 +57,11 @@ import re
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible.inventory.manager import split_host_pattern
+from ansible.inventory.manager import InventoryManager, split_host_pattern
+from ansible.parsing.dataloader import DataLoader
+from jinja2 import pass_context
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 # An IPv6 address or a range of them, also one to leave out, which Ansible splits at its colons.
 ADDRESS = re.compile(r"[!&]?(?=.*::|(?:[^:]*:){7})[0-9a-fA-F:.\[\]]+")
@@ -63,7 +81,28 @@ def ones_of(text: str) -> t.Iterator[str]:
             yield from split_host_pattern(half)
 
 
-def rdma_pattern(pattern: t.Any) -> str:
+def matches(pattern: str, groups: t.Mapping[str, t.Sequence[str]]) -> bool:
+    """Whether one of the hosts of the groups matches, as Ansible's lookup inventory_hostnames finds them."""
+    # most often it is the name of a group; to build an inventory of ten thousand hosts takes a while
+    if groups.get(pattern):
+        return True
+    inventory = InventoryManager(loader=DataLoader(), parse=False)
+    for group, hosts in groups.items():
+        inventory.add_group(group)
+        for host in hosts:
+            inventory.add_host(host, group=group)
+    return bool(inventory.get_hosts(pattern))
+
+
+@pass_context
+def in_its_run(context: t.Any, pattern: t.Any, groups: t.Any = None, slices: bool = False) -> str:
+    """The filter: variables of the run say whether it is a slice."""
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
+
+    return rdma_pattern(pattern, groups, slices and slice_in_words(context.get_all()) is not None)
+
+
+def rdma_pattern(pattern: t.Any, groups: t.Any = None, may_have_none: bool = False) -> str:
     from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import pattern as problems
     from ansible_collections.fabric.rdma.plugins.plugin_utils._view import facts_checker
 
@@ -78,12 +117,20 @@ def rdma_pattern(pattern: t.Any) -> str:
             f"rdma_hosts is {','.join(ones)[:200]!r}, which names no hosts, or has a mark alone; write which hosts, and then which of them "
             "are left out, such as 'rdma,!rack-7'"
         )
+    joined = ",".join(ones)
+    if groups is not None:
+        insist_on_mapping("rdma_pattern", groups, "groups with their hosts")
+        if not may_have_none and not matches(joined, groups):
+            raise AnsibleFilterError(
+                f"The inventory has no hosts that match {joined[:200]}. Put the RDMA groups under a group 'rdma', as in inventories/example, "
+                "or name the hosts with -e rdma_hosts=PATTERN"
+            )
     # for the processes of all hosts, which have what is loaded here
     facts_checker()
     importlib.import_module("ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs")
-    return ",".join(ones)
+    return joined
 
 
 class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"rdma_pattern": rdma_pattern}
+        return {"rdma_pattern": in_its_run}

@@ -67,14 +67,18 @@ def _differences(path: tuple[str, ...], before: t.Any, now: t.Any) -> t.Iterator
             yield f"{where}: {_told(before)}, now {_told(now)}"
 
 
-def changes(before: t.Any, now: t.Mapping[str, t.Any]) -> Json:
-    """{hosts: {host: sentences}, new: hosts, lines}.
+def changes(before: t.Any, now: t.Mapping[str, t.Any], inventory: t.Optional[t.Collection[str]] = None) -> Json:
+    """{hosts: {host: sentences}, new: hosts, gone: hosts, lines}.
 
     before: facts by host, or the path of the file that an earlier run has left them in; now: facts by host. What grows or ends by itself
-    (times, counters, changes that are under way) is left out of both. Whoever was not looked at now is in neither.
+    (times, counters, changes that are under way) is left out of both. inventory: all hosts that it has, by which those are found that
+    were known then, and that it no longer has. Whoever else was not looked at now is in none of them.
     """
     earlier, current = lasting_facts(loaded(before, "facts")), lasting_facts(now)
-    found: Json = {"hosts": {}, "new": [], "lines": []}
+    found: Json = {"hosts": {}, "new": [], "gone": [], "lines": []}
+    if inventory is not None:
+        found["gone"] = sorted({*earlier} - {*current} - {*inventory}, key=natural_key)
+        found["lines"] += [f"{printable(host)}: no longer in the inventory" for host in found["gone"]]
     for host in sorted(current, key=natural_key):
         if host not in earlier:
             found["new"].append(host)

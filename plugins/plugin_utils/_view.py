@@ -72,6 +72,8 @@ _WISHES = {
     "rails": "rdma_rails",
     "verify": "rdma_verify",
 }
+# Of what is wrong with facts of hosts, so many hosts are named, and so much of a fact's name.
+_MOST_HOSTS, _LONGEST_NAME = 10, 100
 # In the fact rdma: when the controller received it, and of which host (plugins/action/ib_facts.py). Facts are compared and kept without.
 GATHERED = "gathered"
 GATHERED_OF = "gathered_of"
@@ -229,7 +231,8 @@ def foreign_in_words(host: str, names: t.Sequence[str]) -> str:
     return (
         "{} has facts named {}, which are variables of fabric.rdma or of Ansible: wishes come from the inventory, never from a node. Find out "
         "which module gave them (the host may be in wrong hands), and clear the fact cache of the host".format(
-            f"host {host}" if host else "this host", ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            f"host {host}" if host else "this host",
+            ", ".join(name[:_LONGEST_NAME] for name in names[:5]) + (", ..." if len(names) > 5 else ""),
         )
     )
 
@@ -247,11 +250,18 @@ def foreign_of_host(facts: t.Mapping[str, t.Any], host: t.Optional[str] = None) 
 
 
 def foreign_hosts(hostvars: t.Mapping[str, t.Any], hosts: t.Iterable[str]) -> list[str]:
-    """What is said of those hosts whose facts would set variables of this collection, or are those of another host."""
+    """What is said of those hosts whose facts would set variables of this collection, or are those of another host.
+
+    Of the first ten, and how many more there are: it is shown in one message, and each host of a cluster may be one.
+    """
     found = (
         foreign_facts_in_words(host, facts_of(hostvars[host])) for host in dict.fromkeys(hosts) if host in hostvars
     )
-    return [words for words in found if words]
+    said = [words for words in found if words]
+    more = len(said) - _MOST_HOSTS
+    return said[:_MOST_HOSTS] + (
+        [f"The same is wrong with {more} more host{'s' if more > 1 else ''}"] if more > 0 else []
+    )
 
 
 def seen_in_this_run(variables: t.Mapping[str, t.Any]) -> bool:

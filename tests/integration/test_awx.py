@@ -254,8 +254,14 @@ def test_what_a_site_says_counts_in_both(fields: dict[str, set[str]]) -> None:
             "awx_image": "hub.example.com/ee:1",
             "awx_output_dir": "/srv/rdma",
         }
-        own["awx_source_path"] = "inventories/mine/hosts.yml"
-        run(server, BIN / "ansible-playbook", "playbooks/awx.yml", "-e", json.dumps(own))
+        own |= {"awx_source_path": "inventories/mine/hosts.yml", "awx_groups": "h100,h200"}
+        run(
+            server,
+            BIN / "ansible-playbook",
+            "playbooks/awx.yml",
+            "-e",
+            json.dumps(own | {"awx_groups": ["h100", "h200"]}),
+        )
         options = [f"--{name.removeprefix('awx_').replace('_', '-')}={value}" for name, value in own.items()]
         text = run(other, sys.executable, "tools/awx.py", *options)
         run(other, BIN / "awx", "--conf.host", other.url, "--conf.token", "token", "import", text=text)
@@ -271,17 +277,83 @@ def test_what_a_site_says_counts_in_both(fields: dict[str, set[str]]) -> None:
             each.server_close()
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://git.example.com/rdma.git",
+        "https://git.example.com:8443/a/rdma.git?ref=main",
+        "git@git.example.com:rdma.git",
+        "ssh://git@git.example.com:22/rdma.git",
+        "file:///srv/rdma.git",
+    ],
+)
+def test_an_address_without_a_password_is_no_secret(url: str) -> None:
+    assert not re.search(told()["secret_address"], url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "HTTPS://admin:hunter2@git.example.com/rdma.git",
+        "https://hunter2@git.example.com/rdma.git",
+        "https://admin:hunt/er2@git.example.com/rdma.git",
+        "ssh://git:hunter2@git.example.com/rdma.git",
+        "ftp://admin:hunter2@git.example.com/rdma.git",
+        "https://git.example.com/rdma.git?private_token=hunter2",
+    ],
+)
+def test_a_password_in_any_address_is_a_secret(url: str) -> None:
+    assert re.search(told()["secret_address"], url)
+
+
 def test_a_password_in_the_address_of_the_project_is_refused_and_not_shown(server: Server, tmp_path: Path) -> None:
     """AWX would show it to whoever sees the project, and the run to whoever sees its output."""
-    url = "https://admin:hunter2@git.example.com/rdma.git"
+    url = "ssh://admin:hunter2@git.example.com/rdma.git"
     (tmp_path / "own.json").write_text(json.dumps({"awx_scm_url": url}))
     with pytest.raises(AssertionError) as caught:
         run(server, BIN / "ansible-playbook", "playbooks/awx.yml", "-vvv", "-e", f"@{tmp_path}/own.json")
     said = str(caught.value)
-    assert "awx_scm_url has a user or a password in it" in said
+    assert "awx_scm_url has a password or a token in it" in said
     assert "hunter2" not in said
-    with pytest.raises(AssertionError, match="has a user or a password in it"):
+    with pytest.raises(AssertionError, match="has a password or a token in it"):
         run(server, sys.executable, "tools/awx.py", f"--scm-url={url}")
+    assert server.awx.writes == []
+
+
+@pytest.mark.parametrize("way", ["playbook", "file"])
+def test_groups_and_slices_are_those_of_a_site_again_in_a_second_run(server: Server, way: str) -> None:
+    own = {"awx_groups": ["h100", "h200"], "awx_slices": 8, "awx_image": "", "awx_scm_branch": ""}
+    for _ in range(2):
+        if way == "playbook":
+            run(server, *PLAYBOOK, "-e", json.dumps(own))
+        else:
+            words = (f"--scm-url={URL}", "--groups=h100, h200", "--slices=8")
+            run(server, BIN / "awx", "import", text=run(server, sys.executable, "tools/awx.py", *words))
+        made = {entry["name"]: entry for entry in server.awx.everything()["job_templates"]}
+        assert {
+            entry["name"]: entry["job_slice_count"] for entry in made.values() if entry["job_slice_count"] != 1
+        } == {
+            "rdma discover": 8,
+            "rdma prepare": 8,
+        }
+        assert made["rdma prepare"]["extra_vars"]["rdma_slices"] == 8
+        asked = {
+            question["variable"]: question
+            for entry in made.values()
+            for question in entry.get("survey", {"spec": []})["spec"]
+        }
+        assert asked["rdma_groups"]["choices"] == ["h100", "h200"]
+        assert asked["rdma_max_unavailable"]["default"] == "8"
+    [project] = server.awx.everything()["projects"]
+    assert project["scm_branch"] == "main"
+
+
+@pytest.mark.parametrize(
+    "own", [{"awx_slices": 0}, {"awx_slices": "many"}, {"awx_groups": "h100"}, {"awx_groups": [1]}]
+)
+def test_odd_groups_and_slices_are_refused_before_anything_is_made(server: Server, own: Json) -> None:
+    with pytest.raises(AssertionError, match="awx_groups is the list of your RDMA groups"):
+        run(server, *PLAYBOOK, "-e", json.dumps(own))
     assert server.awx.writes == []
 
 

@@ -74,13 +74,67 @@ def test_a_group_with_nothing_usable(whose: str, request: pytest.FixtureRequest,
         assert "Earlier measurements of groups that are no longer RDMA groups are left out: gone" in text
 
 
-def test_an_inventory_without_hosts_fails(user: User, tmp_path: Path) -> None:
-    """Ansible alone would do nothing and succeed."""
+NEED_HOSTS = sorted(
+    path.stem
+    for path in (Path(__file__).resolve().parents[2] / "playbooks").glob("*.yml")
+    if path.stem not in {"awx", "cleanup_stale", "everyone", "lab"}
+)
+EMPTY = {"others": {"hosts": {"one": {}}}, "rdma": {"hosts": {}}}
+
+
+@pytest.mark.parametrize("name", NEED_HOSTS)
+def test_a_playbook_that_finds_no_hosts_fails(user: User, tmp_path: Path, name: str) -> None:
+    """Ansible alone would do nothing and succeed, and a job with a misspelt group be green."""
     inventory = tmp_path / "hosts.json"
-    inventory.write_text(json.dumps({"others": {"hosts": {"one": {}}}}))
-    done = user.run("ansible-playbook", "fabric.rdma.site", "-i", str(inventory), check=False)
-    assert done.returncode == 2, done.stdout
+    inventory.write_text(json.dumps(EMPTY))
+    done = user.run("ansible-playbook", f"fabric.rdma.{name}", "-i", str(inventory), check=False)
+    assert done.returncode not in (0, 1), done.stdout
     assert "The inventory has no hosts that match rdma." in said(done)
+    assert [path.name for path in tmp_path.iterdir()] == ["hosts.json"]
+
+
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
+@pytest.mark.parametrize("name", ["discover", "prepare", "verify", "plan", "report"])
+def test_only_a_slice_that_has_something_to_do_without_the_others_may_find_none(
+    request: pytest.FixtureRequest, tmp_path: Path, name: str, whose: str
+) -> None:
+    """AWX deals out all hosts of an inventory, and each slice gets some."""
+    user: User = request.getfixturevalue(whose)
+    groups = {"ib-v100": replayed("ib-v100-1"), "ib-a100": {}}
+    inventory = write_inventory(tmp_path, groups)
+    slices = {"awx_workflow_job_name": "rdma work", "awx_job_template_name": "rdma work", "rdma_slices": 4}
+    words = ("-i", str(inventory), "-e", json.dumps({"rdma_hosts": "ib-a100", "verify_level": "hosts", **slices}))
+    done = user.run("ansible-playbook", f"fabric.rdma.{name}", *words, check=False)
+    if name in ("plan", "report"):
+        assert done.returncode != 0, done.stdout
+        assert "The inventory has no hosts that match ib-a100." in said(done)
+    else:
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "ib-v100-1" not in done.stdout
+        assert "skipping: no hosts matched" in done.stdout or name == "verify"
+
+
+def test_hosts_that_have_left_the_inventory_fail_a_nightly_job(user: User, tmp_path: Path) -> None:
+    """An inventory that AWX fills may lose hosts silently. Those that a run leaves out have not left it."""
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1", "ib-v100-2", "ib-a100-1")})
+    compare = ("ansible-playbook", "fabric.rdma.compare", "-i", str(inventory), "-e", "compare_insist=true")
+    user.run(*compare, check=False)
+    assert "nothing changed" in said(user.run(*compare, "-e", "rdma_hosts=ib-v100-1"))
+    write_inventory(tmp_path, {"good": replayed("ib-v100-1", "ib-v100-2")})
+    done = user.run(*compare, check=False)
+    assert done.returncode == 2, done.stdout
+    assert "ib-a100-1: no longer in the inventory" in said(done)
+    assert "1 have left the inventory" in said(done)
+
+
+@pytest.mark.parametrize("failures", ["The plan failed", ["The plan failed"], "", []])
+def test_a_failure_elsewhere_may_be_told_as_a_text(user: User, tmp_path: Path, failures: str | list[str]) -> None:
+    """As somebody types it under Prompt; without an answer nothing failed, and an empty path stands for the default."""
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1")}, rdma_output_dir="")
+    words = ("-i", str(inventory), "-e", json.dumps({"report_failures": failures}))
+    done = user._replace(home=tmp_path).run("ansible-playbook", "fabric.rdma.report", *words, check=False)
+    assert done.returncode == (2 if failures else 0), done.stdout
+    assert ("The plan failed" in (tmp_path / "rdma-output" / "report.html").read_text()) == bool(failures)
 
 
 @pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])

@@ -66,6 +66,18 @@ def test_a_release_is_made_of_what_is_committed_with_its_changelog(repository: R
     checkout = repository.directory
     refused = repository.run("tools/release")
     assert (refused.returncode, "say where the sources are" in refused.stderr) == (1, True), refused.stderr
+    # a password in the address of origin, as a clone of continuous integration has it, is neither published nor shown
+    for address in (
+        "https://ci:hunter2@git.example.com/rdma.git",
+        "https://git.example.com/rdma?token=hunter2",
+        "rdma|&hunter2",
+    ):
+        refused = repository.run("tools/release", repository=address)
+        assert (refused.returncode, "is published as it is" in refused.stderr) == (1, True), refused.stderr
+        assert "hunter2" not in refused.stdout + refused.stderr
+    repository.git("remote", "add", "origin", "https://ci:hunter2@git.example.com/rdma.git")
+    assert "is published as it is" in repository.run("tools/release").stderr
+    repository.git("remote", "remove", "origin")
     # what users notice, and nobody has written into the changelog
     fragment = checkout / "changelogs" / "fragments" / "news.yml"
     fragment.write_text(yaml.safe_dump({"minor_changes": [NEWS]}))

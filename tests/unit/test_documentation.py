@@ -611,7 +611,10 @@ def test_defaults_of_what_awx_gets_are_those_of_its_objects() -> None:
         "awx_scm_branch": what["project"]["scm_branch"],
         "awx_source_path": what["inventory_source"]["source_path"],
         "awx_image": what["execution_environment"]["image"],
+        "awx_groups": ", ".join(what["questions"]["groups"]["choices"]),
+        "awx_slices": what["questions"]["away"]["default"],
     }
+    assert {each["job_slice_count"] for each in what["job_templates"] if "job_slice_count" in each} == {4}
     told = dict(map(tuple, rows("docs/awx.md", "| variable | default |")))
     used = set(re.findall(r"\bawx_(?!objects)\w+", (ROOT / "playbooks" / "awx.yml").read_text()))
     assert set(told) == used

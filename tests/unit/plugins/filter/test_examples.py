@@ -73,7 +73,7 @@ def site() -> Json:
             "outcome": {"state": "failed" if number == 2 else "finished", "step": "ofed", "message": "it said no"},
             "turn": {"turn": number, "wave": number, "level": 0},
         }
-    groups = {"all": HOSTS, "ib-a100": HOSTS, "rdma_prepare_now": HOSTS}
+    groups = {"all": HOSTS, "ib-a100": HOSTS, "rdma": HOSTS, "rdma_prepare_now": HOSTS}
     facts = {host: hostvars[host]["ansible_facts"]["rdma"] for host in HOSTS}
     view = filter_named("rdma_view")(hostvars, groups, ["ib-a100"])
     pairs = filter_named("rdma_pairs")(view, HOSTS)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import re
@@ -33,7 +34,8 @@ SETTINGS = {
 def filter_named(name: str) -> Callable[..., Any]:
     module = importlib.import_module(f"ansible_collections.fabric.rdma.plugins.filter.{name}")
     found: Callable[..., Any] = module.FilterModule().filters()[name]
-    return found
+    # what also sees the variables of the run, of which there are none here
+    return functools.partial(found, None) if hasattr(found, "jinja_pass_arg") else found
 
 
 PATTERN = "; expected a pattern of hosts, such as 'ib-a100' or 'ib-a100,!rack-7', or a list of them"

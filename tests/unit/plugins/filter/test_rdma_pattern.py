@@ -12,9 +12,11 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_pattern import rdma_pattern
 
+GROUPS = {"all": ["n1", "n2", "n3"], "ungrouped": ["n3"], "gpu": ["n1", "n2"], "rack": ["n2"], "none": []}
 ROOT = Path(__file__).resolve().parents[4]
 # In a process of its own: Ansible's loader finds collections in another way than pytest has found this one.
 PROCESS = """
@@ -78,6 +80,22 @@ def test_what_facts_are_checked_by_is_made_before_a_process_of_a_host_starts(tol
 )
 def test_each_part_of_a_pattern_is_one(given: str | list[str], pattern: str) -> None:
     assert rdma_pattern(given) == pattern
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["gpu", "n1", "~n[12]", "gpu,&rack", "gpu:!n2", ["none", "n3"], "gpu[0:1]", "all", "g*", "localhost"],
+    ids=str,
+)
+def test_a_pattern_that_a_host_matches_is_taken_with_groups(given: str | list[str]) -> None:
+    assert rdma_pattern(given, GROUPS) == rdma_pattern(given)
+
+
+@pytest.mark.parametrize("given", ["gpus", "none", "gpu,!gpu", "gpu,&none", "~x", ["n4", "n5"]], ids=str)
+def test_a_pattern_that_no_host_matches_is_refused_but_in_a_slice(given: str | list[str]) -> None:
+    with pytest.raises(AnsibleFilterError, match=r"The inventory has no hosts that match .*-e rdma_hosts=PATTERN"):
+        rdma_pattern(given, GROUPS)
+    assert rdma_pattern(given, GROUPS, True) == rdma_pattern(given)
 
 
 def test_no_process_of_a_host_loads_what_decides(told: dict[str, t.Any]) -> None:

@@ -32,7 +32,7 @@ def changed(**parts: t.Any) -> dict[str, t.Any]:
 
 def test_the_same_facts_are_no_change() -> None:
     now = changed(gathered="2026-01-02T03:04:05Z", health={"counters": 7}, change={"since": "now"})
-    assert changes({"a": FACTS}, {"a": now}) == {"hosts": {}, "new": [], "lines": []}
+    assert changes({"a": FACTS}, {"a": now}) == {"hosts": {}, "new": [], "gone": [], "lines": []}
     # lists of devices are compared by their names
     assert changes({"a": FACTS}, {"a": changed(devices=FACTS["devices"][::-1])})["lines"] == []
 
@@ -45,6 +45,13 @@ def test_a_port_that_went_down_is_reported_by_name() -> None:
     name = now["devices"][0]["name"]
     assert found["lines"] == [f"a: devices {name} ports 1 state: {before}, now Init"]
     assert found["hosts"] == {"a": [f"devices {name} ports 1 state: {before}, now Init"]}
+
+
+def test_a_host_that_has_left_the_inventory_is_told_and_one_that_this_run_leaves_out_is_not() -> None:
+    before = {"a": FACTS, "b": FACTS, "c": FACTS}
+    found = changes(before, {"a": FACTS}, ["a", "b"])
+    assert found == {"hosts": {}, "new": [], "gone": ["c"], "lines": ["c: no longer in the inventory"]}
+    assert changes(before, {"a": FACTS})["gone"] == []
 
 
 def test_a_device_that_went_or_came_is_reported_once() -> None:

@@ -33,6 +33,16 @@ def test_the_facts_of_another_host_are_found_with_both_names() -> None:
     assert rdma_foreign(facts("a"), host="a") == []
 
 
+def test_of_many_hosts_with_wishes_the_first_ten_are_named_and_the_others_counted() -> None:
+    """What is said is one message, and a fact cache may have them for each host of a cluster."""
+    wishes = {f"rdma_{'x' * 5000}{number}": 1 for number in range(9)}
+    hostvars = {f"n{number}": {"ansible_facts": wishes} for number in range(3000)}
+    said = rdma_foreign(hostvars, list(hostvars))
+    assert len(said) == 11
+    assert said[-1] == "The same is wrong with 2990 more hosts"
+    assert sum(map(len, said)) < 10_000
+
+
 @pytest.mark.parametrize(
     "found",
     [
