@@ -520,13 +520,16 @@ def facts(table: Table, place: Path, hosts: int, forks: int) -> None:
     """(d): ib_facts on hosts with eight HCAs against the programs that people run."""
     here = inventory(place, hosts, CONVERGED, "node")
     module = ["ansible", "all", "-i", str(here), f"--forks={forks}", "-m"]
-    programs = [each for each in ("ibstat", "lspci") if shutil.which(each)] + [str(place / "ibdev2netdev")]
+    wanted = ("ibstat", "lspci")
+    programs = [each for each in wanted if shutil.which(each)] + [str(place / "ibdev2netdev")]
+    if missing := [each for each in wanted if not shutil.which(each)]:
+        table.say_left_out(f"{' and '.join(missing)} beside ib_facts: not installed here")
 
     def usual() -> Run:
         each = [run([*module, "ansible.builtin.command", "-a", program], place, {}) for program in programs]
         return Run(sum(one.seconds for one in each), max(one.mb for one in each), {})
 
-    together = table.measure(f"{len(programs)} commands", hosts, forks, usual)
+    together = table.measure(" + ".join(Path(each).name for each in programs), hosts, forks, usual)
     started = functools.partial(run, [*module, "fabric.rdma.ib_facts"], place, {})
     table.measure("ib_facts", hosts, forks, started, ("commands", together))
 
@@ -611,7 +614,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--hosts", type=numbers, default=[10, 50, 200], help="sizes of (a) to (c)")
     parser.add_argument("--cached", type=numbers, default=[100, 1000, 10_000], help="sizes of (e)")
-    parser.add_argument("--site", type=numbers, default=[1000], help="sizes of (f)")
+    parser.add_argument("--site", type=numbers, default=[200, 1000], help="sizes of (f)")
     parser.add_argument("--forks", type=int, default=10)
     parser.add_argument("--only", type=parts, default=list(PARTS), help=f"parts, of: {', '.join(PARTS)}")
     parser.add_argument("--generous", action="store_true")

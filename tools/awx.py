@@ -180,6 +180,11 @@ def main() -> None:
         parser.error(
             "--output-dir is an absolute path, of a directory that all execution nodes share, such as /srv/rdma"
         )
+    if not given.output_dir:
+        sys.stderr.write(
+            "Without --output-dir, page, plan and evidence end with the job that wrote them: the report of a workflow has no plan and no "
+            "measurement to show. docs/awx.md says which directory that is.\n"
+        )
     what["organization"], what["output_dir"] = given.organization, given.output_dir
     what["project"].update(scm_url=given.scm_url, scm_branch=given.scm_branch)
     what["inventory_source"]["source_path"] = given.source_path

@@ -83,7 +83,7 @@ def test_arguments_are_those_of_the_modules(specifications: dict[str, Json]) -> 
     [play] = yaml.safe_load((ROOT / "playbooks" / "awx.yml").read_text())
     seen = set()
     for task in play["tasks"]:
-        if "ansible.builtin.assert" in task:
+        if {"ansible.builtin.assert", "ansible.builtin.debug"} & set(task):
             continue
         [module] = [name for name in task if name.startswith("awx.awx.")]
         seen.add(module)

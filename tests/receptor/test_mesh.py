@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import threading
 import time
@@ -73,8 +74,9 @@ OUTPUT = {"rdma_output_dir": "{{ playbook_dir }}/../../artifacts/{{ awx_job_id }
 
 
 def told(result: Result, name: str) -> Json:
-    """What a job leaves for the next one. Below ansible-core 2.19, what a template makes is a text."""
-    return {key: int(value) if isinstance(value, str) else value for key, value in result.artifacts[name].items()}
+    """What a job leaves for the next one; a slice under a name of its own. Below ansible-core 2.19, what a template makes is a text."""
+    (found,) = (value for key, value in result.artifacts.items() if re.fullmatch(rf"{name}(_[1-9][0-9]*)?", key))
+    return {key: int(value) if isinstance(value, str) else value for key, value in found.items()}
 
 
 def planned(directory: Path) -> Json:

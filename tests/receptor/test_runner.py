@@ -275,6 +275,9 @@ elif module == "containerd_memlock":
     if not (here / "begun").exists():
         (here / "begun").touch()
         time.sleep(600)
+    if (here / "fails").exists():
+        print(json.dumps({"failed": True, "msg": "it said no {{ 6 * 7 }}"}))
+        sys.exit(1)
     (here / "done").touch()
     print(json.dumps({"changed": True, "stale_containers": []}))
 else:
@@ -382,6 +385,64 @@ def test_a_node_of_awx_that_is_killed_in_the_middle_of_a_change_is_made_good_by_
     assert there(places, "done") == sorted(hosts)
     assert there(places, record) == []
     assert sorted(controller.facts) == sorted(hosts)
+
+
+def test_the_report_of_a_workflow_shows_what_its_jobs_have_left(tmp_path: Path, own_env: dict[str, str]) -> None:
+    """Each job has what artifacts those before it have, joined as AWX joins them, and a directory that all share but the slices."""
+    assert os.geteuid() == 0, "nodes have a /var/lib of their own: run this as root"
+    (tmp_path / "hosts").mkdir()
+    names = ("n1", "n2", "n3")
+    hosts = {host: node(tmp_path / "hosts" / host) for host in names}
+    captures = ROOT / "tests" / "captures"
+    facts = gather(open_tree(str(captures / "ib-v100-1.capture")))
+    # they lack the limit alone
+    facts["runtime"] = gather(open_tree(str(captures / "ib-v100-unprepared.capture")))["runtime"]
+    for host in names:
+        (tmp_path / "hosts" / host / "begun").touch()
+        (tmp_path / "hosts" / host / "node.json").write_text(json.dumps(facts))
+    # of the first slice: what the second one tells comes later
+    (tmp_path / "hosts" / "n3" / "fails").touch()
+    inventory = Inventory({"all-of-them": list(hosts)}, {"rdma": WISHES}, hosts)
+    controller = Controller(tmp_path / "awx", inventory, {**own_env, "ANSIBLE_PIPELINING": "False"})
+    shared = {"rdma_output_dir": str(tmp_path / "rdma")}
+    artifacts: Json = {}
+
+    def job(name: str, variables: Json, slices: int = 1) -> list[Result]:
+        done = []
+        for number in range(1, slices + 1):
+            given = {**variables, **artifacts}
+            done.append(controller.run_here(f"playbooks/{name}.yml", given, slice_of=(number, slices)))
+        for result in done:
+            artifacts.update(result.artifacts)
+        return done
+
+    ended = {
+        name: [result.status for result in job(name, variables, slices)]
+        for name, variables, slices in (
+            ("discover", {"discover_allow_unusable": True}, 2),
+            ("plan", shared, 1),
+            ("prepare", {"rdma_slices": 2}, 2),
+            ("rollout", {**shared, **RENDER}, 1),
+            ("report", {**shared, "report_failures": ["A job before this report failed"]}, 1),
+        )
+    }
+    well = ["successful"]
+    assert ended == {
+        "discover": well * 2,
+        "plan": well,
+        "prepare": ["failed", *well],
+        "rollout": well,
+        "report": ["failed"],
+    }
+    assert len([name for name in artifacts if name.startswith("fabric_rdma_prepare_")]) == 2
+    document = load(tmp_path / "rdma" / "report.json")
+    assert document["groups"]["all-of-them"]["resource"] == "rdma/rdma_test"
+    (line, other) = document["failures"]
+    assert line.startswith("n3 failed in the step")
+    # what a node says is never a template, nor when it comes back
+    assert "6 * 7" in line
+    assert "42" not in line
+    assert other == "A job before this report failed"
 
 
 def read(path: Path) -> bytes:

@@ -72,6 +72,7 @@ def group_view(
         "state": state_of(problems, bool(total)),
         "resource": _resource(group),
         "hosts": len(hosts),
+        "planned": plan is not None,
         "ready": sum(1 for _host, node in nodes if node["usable"]),
         **{key: sum(node[key] for _host, node in nodes) for key in ("gpus", "ports", "active", "selected")},
         **_selected(nodes),

@@ -56,10 +56,15 @@ def state_of(problems: t.Iterable[Json], measured: bool) -> str:
     return "info" if state == "ok" and not measured else state
 
 
+_NO_PLAN = (
+    "there is no plan for this group here: run the playbook plan, or set rdma_output_dir to the directory that has it"
+)
+
+
 def _of_planning(plan: Json | None, hosts: t.Collection[str]) -> list[Json]:
     """Why the group has no plan, or no good one."""
     if plan is None:
-        return [{"state": "warn", "text": "there is no plan for this group", "hosts": None}]
+        return [{"state": "warn", "text": _NO_PLAN, "hosts": None}]
     return _messages(as_list(plan.get("errors")), hosts, "bad")
 
 

@@ -46,7 +46,8 @@ def _table(groups: list[Json]) -> list[str]:
         return []
     rows = [("", "group", "nodes", "resource", "selected", "measured")]
     for group in groups:
-        nodes = f"{group['ready']}/{group['hosts']}" if group["ready"] != group["hosts"] else str(group["hosts"])
+        partly = group["planned"] and group["ready"] != group["hosts"]
+        nodes = f"{group['ready']}/{group['hosts']}" if partly else str(group["hosts"])
         rows.append(
             (
                 _symbol(group),

@@ -29,12 +29,20 @@ def verdict_of(groups: list[Json], notes: list[Json], fallen: list[str], failed:
         text = f"{nodes_fell} did not finish: {which}" + (f"; {_inside(text)}" if bad else "")
     elif failed:
         state, text = "bad", f"The run did not do all of its work; {_inside(text)}"
-    nodes, ready = (sum(group[key] for group in groups) for key in ("hosts", "ready"))
     return {
         "state": state,
         "text": text,
-        "detail": f"{ready} of {plural(nodes, 'node')} have a usable port. {_traffic(groups)}",
+        "detail": f"{_ports(groups)} {_traffic(groups)}",
     }
+
+
+def _ports(groups: list[Json]) -> str:
+    """How many nodes can be used, as far as plans say which of their ports are wanted."""
+    planned = [group for group in groups if group["planned"]]
+    if not planned:
+        return "Which ports are usable, a plan says, and there is none here."
+    nodes, ready = (sum(group[key] for group in planned) for key in ("hosts", "ready"))
+    return f"{ready} of {plural(nodes, 'node')} {'have' if nodes != 1 else 'has'} a usable port."
 
 
 def _inside(text: str) -> str:
@@ -64,6 +72,13 @@ def _no_trouble(groups: list[Json], notes: list[Json]) -> tuple[str, str]:
 
 def _readiness(groups: list[Json], unproved: list[Json]) -> str:
     """What is planned, and what of it was measured."""
+    planless = [group for group in groups if not group["planned"]]
+    if planless:
+        return (
+            f"No group is planned here: {_names(planless)}"
+            if len(planless) == len(groups)
+            else f"{len(planless)} of {len(groups)} groups {'has' if len(planless) == 1 else 'have'} no plan here: {_names(planless)}"
+        )
     which = {1: f"Group {groups[0]['name']} is", 2: "Both groups are"}.get(len(groups), f"All {len(groups)} groups are")
     if not unproved:
         return which + " ready"

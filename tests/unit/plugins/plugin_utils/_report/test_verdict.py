@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import render_summary
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import Page, a100_plan, model_of
 
 
@@ -41,3 +42,25 @@ def test_nodes_that_did_not_come_to_a_good_end_are_in_the_headline(sample: dict[
     sample["plan"]["groups"]["ib-a100"]["errors"] = ["no port is left"]
     text = model_of(sample, outcomes={"schema": 1, "hosts": {"n1": {"state": "lost"}}})["verdict"]["text"]
     assert text == "1 node did not finish: n1; group ib-a100 has a problem"
+
+
+def test_without_a_plan_nothing_is_said_of_ports(sample: dict[str, Any]) -> None:
+    """Such as where a job of a workflow has no directory in common with those before it."""
+    sample["plan"] = None
+    sample["evidence"] = []
+    model = model_of(sample)
+    assert model["verdict"] == {
+        "state": "warn",
+        "text": "No group is planned here: ib-a100. Read the warnings",
+        "detail": "Which ports are usable, a plan says, and there is none here. Nothing has been measured between nodes yet.",
+    }
+    (text,) = [item["text"] for item in model["groups"][0]["problems"] if "plan" in item["text"]]
+    assert "run the playbook plan, or set rdma_output_dir" in text
+    assert "0/3" not in "".join(render_summary(model).split())
+
+
+def test_groups_without_a_plan_do_not_count_as_nodes_without_ports(sample: dict[str, Any]) -> None:
+    sample["groups"] = {"ib-a100": ["ib-a100-1"], "late": ["ib-a100-2", "ib-a100-3"]}
+    model = model_of(sample)
+    assert model["verdict"]["text"].startswith("1 of 2 groups has no plan here: late")
+    assert model["verdict"]["detail"].startswith("1 of 1 node has a usable port.")
