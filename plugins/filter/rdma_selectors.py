@@ -116,6 +116,7 @@ if t.TYPE_CHECKING:
 
 def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None, earlier: t.Optional[str] = None) -> Plan:
     from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._collector import paused
     from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
         earlier_classes,
         sound_facts,
@@ -138,7 +139,9 @@ def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None, earlier: t.Option
     # facts that were gathered in part tell nothing that can be planned with
     malformed.update(without_devices(facts_by_host))
     try:
-        return plan_groups(facts_by_host, groups, cached, malformed, earlier_classes(str(earlier)) if earlier else None)
+        classes = earlier_classes(str(earlier)) if earlier else None
+        with paused():
+            return plan_groups(facts_by_host, groups, cached, malformed, classes)
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

@@ -32,6 +32,7 @@ CONTROLLER = PLUGINS / "plugin_utils"
 MAY_IMPORT = {
     "_arguments": set(),
     "_changes": {"module_utils", "_view"},
+    "_collector": set(),
     "_contracts": {"module_utils"},
     "_doctor": {"module_utils", "_contracts", "_health", "_view"},
     "_fabric": {"module_utils", "_health"},
