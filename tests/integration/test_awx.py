@@ -323,7 +323,7 @@ def test_a_password_in_the_address_of_the_project_is_refused_and_not_shown(serve
 @pytest.mark.parametrize("way", ["playbook", "file"])
 def test_groups_and_slices_are_those_of_a_site_again_in_a_second_run(server: Server, way: str) -> None:
     own = {"awx_groups": ["h100", "h200"], "awx_slices": 8, "awx_image": "", "awx_scm_branch": ""}
-    for _ in range(2):
+    for _number in range(2):
         if way == "playbook":
             run(server, *PLAYBOOK, "-e", json.dumps(own))
         else:

@@ -188,7 +188,7 @@ def test_a_node_that_is_killed_fails_its_slice_and_the_next_run_completes_it(
     assert sorted(controller.facts) == controller.inventory.hosts()
     known = dict(controller.facts)
     result = controller.run(mesh, "exec1", "playbooks/compare.yml")
-    assert told(result, "fabric_rdma_changes") == {"hosts": 0, "new": 0, "silent": [], "lines": []}
+    assert told(result, "fabric_rdma_changes") == {"hosts": 0, "new": 0, "gone": [], "silent": [], "lines": []}
     assert sorted(known) == sorted(controller.facts)
 
 
