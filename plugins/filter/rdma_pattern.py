@@ -56,6 +56,7 @@ import importlib
 import re
 import typing as t
 
+from ansible import context as command_line
 from ansible.errors import AnsibleFilterError
 from ansible.inventory.manager import InventoryManager, split_host_pattern
 from ansible.parsing.dataloader import DataLoader
@@ -99,7 +100,9 @@ def in_its_run(context: t.Any, pattern: t.Any, groups: t.Any = None, slices: boo
     """The filter: variables of the run say whether it is a slice."""
     from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
 
-    return rdma_pattern(pattern, groups, slices and slice_in_words(context.get_all()) is not None)
+    # whoever looks at the syntax of a playbook has no inventory
+    looked_at = bool(command_line.CLIARGS.get("syntax"))
+    return rdma_pattern(pattern, groups, looked_at or (slices and slice_in_words(context.get_all()) is not None))
 
 
 def rdma_pattern(pattern: t.Any, groups: t.Any = None, may_have_none: bool = False) -> str:

@@ -94,6 +94,17 @@ def test_a_playbook_that_finds_no_hosts_fails(user: User, tmp_path: Path, name: 
 
 
 @pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
+def test_the_syntax_of_playbooks_can_be_checked_without_an_inventory(
+    whose: str, request: pytest.FixtureRequest
+) -> None:
+    """As Galaxy and linters do."""
+    user: User = request.getfixturevalue(whose)
+    names = [f"fabric.rdma.{name}" for name in NEED_HOSTS]
+    done = user.run("ansible-playbook", "--syntax-check", "-i", "localhost,", *names)
+    assert "no hosts that match" not in said(done)
+
+
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
 @pytest.mark.parametrize("name", ["discover", "prepare", "verify", "plan", "report"])
 def test_only_a_slice_that_has_something_to_do_without_the_others_may_find_none(
     request: pytest.FixtureRequest, tmp_path: Path, name: str, whose: str
