@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--image", default=what["execution_environment"]["image"])
     parser.add_argument("--output-dir", default="")
     parser.add_argument("--groups", type=_groups, default=[])
-    parser.add_argument("--slices", type=_slices, default=4)
+    parser.add_argument("--slices", type=_slices, default=what["questions"]["away"]["default"])
     given = parser.parse_args()
     if re.search(what["secret_address"], given.scm_url):
         parser.error(

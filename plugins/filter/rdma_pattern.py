@@ -58,8 +58,9 @@ import typing as t
 
 from ansible import context as command_line
 from ansible.errors import AnsibleFilterError
-from ansible.inventory.manager import InventoryManager, split_host_pattern
+from ansible.inventory.manager import split_host_pattern
 from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.lookup.inventory_hostnames import LookupModule
 from jinja2 import pass_context
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
@@ -84,15 +85,10 @@ def ones_of(text: str) -> t.Iterator[str]:
 
 def matches(pattern: str, groups: t.Mapping[str, t.Sequence[str]]) -> bool:
     """Whether one of the hosts of the groups matches, as Ansible's lookup inventory_hostnames finds them."""
-    # most often it is the name of a group; to build an inventory of ten thousand hosts takes a while
+    # most often it is the name of a group; the lookup takes a while for ten thousand hosts
     if groups.get(pattern):
         return True
-    inventory = InventoryManager(loader=DataLoader(), parse=False)
-    for group, hosts in groups.items():
-        inventory.add_group(group)
-        for host in hosts:
-            inventory.add_host(host, group=group)
-    return bool(inventory.get_hosts(pattern))
+    return bool(LookupModule(loader=DataLoader()).run([pattern], variables={"groups": groups}))
 
 
 @pass_context

@@ -15,6 +15,12 @@ options:
     description: Variables of a host of the run, among which those of AWX are looked for.
     type: dict
     required: true
+  suffix:
+    description:
+      - Returns what the name of an artifact is to end with instead, which is C(_) and the number of the job in a slice. AWX joins what the
+        slices of a job tell, and of two artifacts with the same name one would count for both.
+    type: bool
+    default: false
 author:
   - fabric.rdma contributors
 """
@@ -23,11 +29,16 @@ EXAMPLES = r"""
 - name: Insist on the whole inventory
   ansible.builtin.assert:
     that: hostvars[inventory_hostname] | fabric.rdma.rdma_slice | length == 0
+
+- name: Tell those who started this run
+  ansible.builtin.set_stats:
+    data:
+      "example{{ hostvars[inventory_hostname] | fabric.rdma.rdma_slice(suffix=true) }}": {hosts: "{{ ansible_play_hosts | length }}"}
 """
 
 RETURN = r"""
 _value:
-  description: That it is one, with the variables that say so, and what to do. Empty when it is none.
+  description: That it is one, with the variables that say so, and what to do; with O(suffix), the end of a name. Empty when it is none.
   type: str
   sample: ""
 """
@@ -37,11 +48,11 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
-def rdma_slice(variables: t.Any) -> str:
-    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
+def rdma_slice(variables: t.Any, suffix: bool = False) -> str:
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words, slice_suffix
 
     insist_on_mapping("rdma_slice", variables, "variables of a host")
-    return slice_in_words(variables) or ""
+    return slice_suffix(variables) if suffix else slice_in_words(variables) or ""
 
 
 class FilterModule:

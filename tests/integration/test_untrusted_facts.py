@@ -83,6 +83,23 @@ def test_templates_in_facts_stay_text(
     assert not list(user.home.rglob("evaluated"))
 
 
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
+def test_what_a_job_tells_the_next_one_is_no_template(
+    whose: str, inventory: Path, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """AWX makes a variable of it, and whoever starts a playbook with -e makes one that Ansible trusts."""
+    user: User = request.getfixturevalue(whose)
+    user = user._replace(env=user.env | {"ANSIBLE_SHOW_CUSTOM_STATS": "true"})
+    compare = ("ansible-playbook", "fabric.rdma.compare", "-i", str(inventory), "-e", f"rdma_output_dir={tmp_path}")
+    user.run(*compare)
+    capture = tmp_path / "evil-1.capture"
+    capture.write_text(capture.read_text().replace("touch evaluated", "touch again"))
+    told = user.run(*compare).stdout.partition("CUSTOM STATS")[2]
+    assert "touch again" in told
+    assert "{ { lookup(" in told
+    assert "{{" not in told
+
+
 # --- facts of another host ----------------------------------------------------------------------------------------------
 
 

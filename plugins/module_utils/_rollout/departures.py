@@ -119,6 +119,17 @@ def slice_in_words(variables: t.Mapping[str, t.Any]) -> t.Optional[str]:
     )
 
 
+def slice_suffix(variables: t.Mapping[str, t.Any]) -> str:
+    """What the name of an artifact ends with: C(_) and the number of the job in a slice, since AWX joins what the slices of a job tell.
+
+    Without that, what the last slice tells would count for all. Empty for a run that is no slice.
+    """
+    if _slice(variables) is None:
+        return ""
+    numbers = (str(variables[maker + "_job_id"]) for maker in _MAKERS if maker + "_job_id" in variables)
+    return "_" + next((number for number in numbers if re.fullmatch("[0-9]{1,18}", number)), "0")
+
+
 def refusal(missing: t.Mapping[str, t.Optional[str]], still: t.Sequence[str], sliced: t.Optional[str]) -> str:
     """Why a run must not plan, with what to do; empty when it may."""
     sentences = [sliced[0].upper() + sliced[1:] + "."] if sliced else []

@@ -40,7 +40,7 @@ def _ports(groups: list[Json]) -> str:
     """How many nodes can be used, as far as plans say which of their ports are wanted."""
     planned = [group for group in groups if group["planned"]]
     if not planned:
-        return "Which ports are usable, a plan says, and there is none here."
+        return "No plan here says which ports are usable."
     nodes, ready = (sum(group[key] for group in planned) for key in ("hosts", "ready"))
     return f"{ready} of {plural(nodes, 'node')} {'have' if nodes != 1 else 'has'} a usable port."
 
@@ -75,7 +75,7 @@ def _readiness(groups: list[Json], unproved: list[Json]) -> str:
     planless = [group for group in groups if not group["planned"]]
     if planless:
         return (
-            f"No group is planned here: {_names(planless)}"
+            f"No group has a plan here: {_names(planless)}"
             if len(planless) == len(groups)
             else f"{len(planless)} of {len(groups)} groups {'has' if len(planless) == 1 else 'have'} no plan here: {_names(planless)}"
         )

@@ -14,6 +14,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures im
     refusal,
     removal_in_words,
     slice_in_words,
+    slice_suffix,
 )
 from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan
 
@@ -162,3 +163,19 @@ def test_a_slice_of_a_job_is_told_by_its_variables(variables: dict[str, t.Any], 
     if words and found:
         assert words in found
         assert "This run is" in refusal({}, [], found)
+
+
+@pytest.mark.parametrize(
+    ("variables", "suffix"),
+    [
+        ({}, ""),
+        ({"awx_job_id": 12}, ""),
+        ({**AWX, "awx_job_id": 12}, ""),
+        ({**SLICE, "awx_job_id": 12, "tower_job_id": 13}, "_12"),
+        ({"tower_job_slice_count": 2, "tower_job_id": "13"}, "_13"),
+        ({"job_slice_count": 2, "awx_job_id": "{{ evil }}"}, "_0"),
+        ({"job_slice_count": 2}, "_0"),
+    ],
+)
+def test_what_a_slice_tells_has_a_name_of_its_own(variables: dict[str, t.Any], suffix: str) -> None:
+    assert slice_suffix(variables) == suffix

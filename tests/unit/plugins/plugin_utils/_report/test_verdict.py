@@ -51,8 +51,8 @@ def test_without_a_plan_nothing_is_said_of_ports(sample: dict[str, Any]) -> None
     model = model_of(sample)
     assert model["verdict"] == {
         "state": "warn",
-        "text": "No group is planned here: ib-a100. Read the warnings",
-        "detail": "Which ports are usable, a plan says, and there is none here. Nothing has been measured between nodes yet.",
+        "text": "No group has a plan here: ib-a100. Read the warnings",
+        "detail": "No plan here says which ports are usable. Nothing has been measured between nodes yet.",
     }
     (text,) = [item["text"] for item in model["groups"][0]["problems"] if "plan" in item["text"]]
     assert "run the playbook plan, or set rdma_output_dir" in text
