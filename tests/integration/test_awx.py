@@ -320,12 +320,15 @@ def test_a_password_in_the_address_of_the_project_is_refused_and_not_shown(serve
     assert server.awx.writes == []
 
 
-@pytest.mark.parametrize("way", ["playbook", "file"])
-def test_groups_and_slices_are_those_of_a_site_again_in_a_second_run(server: Server, way: str) -> None:
+@pytest.mark.parametrize("way", ["oldest_core", "newest_core", "file"])
+def test_groups_and_slices_are_those_of_a_site_again_in_a_second_run(
+    server: Server, way: str, request: pytest.FixtureRequest
+) -> None:
     own = {"awx_groups": ["h100", "h200"], "awx_slices": 8, "awx_image": "", "awx_scm_branch": ""}
     for _number in range(2):
-        if way == "playbook":
-            run(server, *PLAYBOOK, "-e", json.dumps(own))
+        if way != "file":
+            program = request.getfixturevalue(way) / "ansible-playbook"
+            run(server, program, *PLAYBOOK[1:], "-e", json.dumps(own))
         else:
             words = (f"--scm-url={URL}", "--groups=h100, h200", "--slices=8")
             run(server, BIN / "awx", "import", text=run(server, sys.executable, "tools/awx.py", *words))
