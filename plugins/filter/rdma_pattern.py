@@ -14,8 +14,8 @@ description:
     another one that has the controller, too.
   - With O(groups), insists that the inventory has a host that matches, since Ansible succeeds when none does.
   - Ansible evaluates C(hosts) itself, before it starts the processes that do the tasks of the hosts. So the filters of this collection are
-    loaded once for all of these, with what decides what a host needs, and what facts are checked by is made once. Without it, each process
-    does all of that again, which costs a run more than all else on many hosts.
+    loaded once for all of these, with what decides what a host needs and Ansible's own tests, and what facts are checked by is made once.
+    Without it, each process does all of that again, which costs a run more than all else on many hosts.
 options:
   _input:
     description: The pattern, or a list of patterns.
@@ -60,6 +60,7 @@ from ansible import context as command_line
 from ansible.errors import AnsibleFilterError
 from ansible.inventory.manager import split_host_pattern
 from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import test_loader
 from ansible.plugins.lookup.inventory_hostnames import LookupModule
 from jinja2 import pass_context
 
@@ -127,6 +128,8 @@ def rdma_pattern(pattern: t.Any, groups: t.Any = None, may_have_none: bool = Fal
     # for the processes of all hosts, which have what is loaded here
     facts_checker()
     importlib.import_module("ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs")
+    # tests that come with Ansible, such as "is defined", of which the first one in a template loads all
+    test_loader.get("defined")
     return joined
 
 

@@ -43,8 +43,8 @@ templar = template.Templar(DataLoader(), variables={"ansible_facts": {"rdma": fa
 pattern = templar.template(trusted("{{ ['gpu', '!old'] | fabric.rdma.rdma_pattern }}"))
 ready = _view.facts_checker.cache_info().currsize
 before = set(sys.modules)
-needs = templar.template(trusted("{{ ansible_facts['rdma'] | fabric.rdma.rdma_needs({'method': 'none'}, host='n1') }}"))
-late = [name for name in sys.modules if name.startswith("ansible_collections.fabric.rdma.") and name not in before]
+needs = templar.template(trusted("{{ ansible_facts['rdma'] | fabric.rdma.rdma_needs({'method': 'none'}, host='n1') if n1 is undefined }}"))
+late = [name for name in sys.modules if name.startswith(("ansible_collections.fabric.rdma.", "ansible.plugins.test")) and name not in before]
 told = {"pattern": pattern, "ready": ready, "needs": sorted(needs), "kinds": sorted(Noting.kinds), "late": late}
 print(json.dumps(told))
 """
