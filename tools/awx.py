@@ -167,11 +167,13 @@ def main() -> None:
     parser.add_argument("--scm-url", required=True)
     parser.add_argument("--scm-branch", default=what["project"]["scm_branch"])
     parser.add_argument("--source-path", default=what["inventory_source"]["source_path"])
-    parser.add_argument("--image", default=what["execution_environment"]["image"])
+    parser.add_argument("--image", default="")
     parser.add_argument("--output-dir", default="")
     parser.add_argument("--groups", type=_groups, default=[])
-    parser.add_argument("--slices", type=_slices, default=what["questions"]["away"]["default"])
+    parser.add_argument("--slices", type=_slices, default=what["slices"])
     given = parser.parse_args()
+    if not given.scm_url.strip():
+        parser.error("--scm-url says where your copy of the project is, with your inventory in it")
     if re.search(what["secret_address"], given.scm_url):
         parser.error(
             "--scm-url has a password or a token in it, or a user of an address with https: give the project a credential in AWX"
@@ -180,18 +182,16 @@ def main() -> None:
         parser.error(
             "--output-dir is an absolute path, of a directory that all execution nodes share, such as /srv/rdma"
         )
-    if not given.output_dir:
-        sys.stderr.write(
-            "Without --output-dir, page, plan and evidence end with the job that wrote them: the report of a workflow has no plan and no "
-            "measurement to show. docs/awx.md says which directory that is.\n"
-        )
+    for name, advice in what["advice"].items():
+        if not getattr(given, name):
+            sys.stderr.write(f"Without --{name.replace('_', '-')}: {advice}.\n")
     what["organization"], what["output_dir"] = given.organization, given.output_dir
     what["project"].update(scm_url=given.scm_url, scm_branch=given.scm_branch)
     what["inventory_source"]["source_path"] = given.source_path
-    what["execution_environment"]["image"] = given.image
+    environment = what["execution_environment"]
+    environment["image"] = given.image or environment["image"]
     questions = what["questions"]
     questions["groups"]["choices"] = given.groups or questions["groups"]["choices"]
-    questions["away"]["default"] = str(given.slices)
     for entry in what["job_templates"]:
         if "job_slice_count" in entry:
             entry["job_slice_count"] = given.slices

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import stat
 import typing as t
 
@@ -65,7 +66,8 @@ def write(path: str, data: bytes, before: bytes | None, mode: int) -> None:
     if data == before:
         os.chmod(real, mode)
         return
-    temporary = f"{real}.{os.getpid()}.tmp"
+    # jobs in containers of their own share a directory, and may have the same number
+    temporary = f"{real}.{secrets.token_hex(8)}.tmp"
     try:
         stage(temporary, data, name=path, like=None if before is None else real, mode=mode)
         put(temporary, real)

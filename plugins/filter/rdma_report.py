@@ -29,7 +29,8 @@ options:
     required: true
   plan:
     description:
-      - The plan of P(fabric.rdma.rdma_selectors#filter), or the path of a file with one. An empty dictionary when there is none.
+      - The plan of P(fabric.rdma.rdma_selectors#filter), or the path of a file with one. An empty dictionary when there is none. A file
+        that cannot be read as one is left out, and the page says so.
     type: raw
     required: true
   evidence:
@@ -63,7 +64,8 @@ options:
     default: []
   outcomes:
     description:
-      - What became of the nodes that were prepared, as P(fabric.rdma.rdma_outcomes#filter) returns it, or the path of a file with it.
+      - What became of the nodes that were prepared, as P(fabric.rdma.rdma_outcomes#filter) returns it, or the path of a file with it, which
+        may be left out like that of O(plan).
     type: raw
   failures:
     description: Sentences on steps of this run that failed as a whole, such as the plan. They come before everything else.
@@ -156,18 +158,19 @@ def rdma_report(
     from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import ReportError
     from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 
+    unread: list[str] = []
     try:
         model = build(
             loaded(facts, "facts"),
-            loaded(plan, "plan"),
+            _readable(plan, "plan", unread),
             evidence,
             groups,
             title,
             generated,
             earlier,
             expected,
-            loaded(outcomes, "outcomes"),
-            failures,
+            _readable(outcomes, "outcomes", unread),
+            [*unread, *failures] if unread else failures,
             systems,
             wished,
             findings,
@@ -182,6 +185,19 @@ def rdma_report(
         raise AnsibleFilterError(f"fabric.rdma.rdma_report: {exc}") from exc
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
+
+
+def _readable(value: t.Any, sort: str, unread: list[str]) -> t.Any:
+    """A document. A file of another form is left out, and unread gets why: a page with the rest says more than no page."""
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, loaded
+
+    try:
+        return loaded(value, sort)
+    except ViewError as exc:
+        if not isinstance(value, str):
+            raise
+        unread.append(exc.message)
+        return {}
 
 
 def _texts(model: t.Any, document: t.Any) -> dict[str, str]:

@@ -15,12 +15,15 @@ options:
     description: Variables of a host of the run, among which those of AWX are looked for.
     type: dict
     required: true
-  suffix:
+  tell:
     description:
-      - Returns what the name of an artifact is to end with instead, which is C(_) and the number of the job in a slice. AWX joins what the
-        slices of a job tell, and of two artifacts with the same name one would count for both.
-    type: bool
-    default: false
+      - V(words) says that the run is a slice.
+      - V(suffix) is what the name of an artifact is to end with, which is C(_) and the number of the job in a slice. AWX joins what the slices
+        of a job tell, and of two artifacts with the same name one would count for both.
+      - V(run) is a number that all slices of a sliced job have together, and that a later job has a larger one of.
+    type: str
+    choices: [words, suffix, run]
+    default: words
 author:
   - fabric.rdma contributors
 """
@@ -30,29 +33,35 @@ EXAMPLES = r"""
   ansible.builtin.assert:
     that: hostvars[inventory_hostname] | fabric.rdma.rdma_slice | length == 0
 
-- name: Tell those who started this run
-  ansible.builtin.set_stats:
-    data:
-      "example{{ hostvars[inventory_hostname] | fabric.rdma.rdma_slice(suffix=true) }}": {hosts: "{{ ansible_play_hosts | length }}"}
+- name: Show what an artifact of this run is called
+  ansible.builtin.debug:
+    msg: "{{ 'example' ~ (hostvars[inventory_hostname] | fabric.rdma.rdma_slice('suffix')) }}"
 """
 
 RETURN = r"""
 _value:
-  description: That it is one, with the variables that say so, and what to do; with O(suffix), the end of a name. Empty when it is none.
+  description: That it is one, with the variables that say so, and what to do, or the end of a name; empty when it is none. Or a number.
   type: str
   sample: ""
 """
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist, insist_on_mapping
 
 
-def rdma_slice(variables: t.Any, suffix: bool = False) -> str:
-    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words, slice_suffix
+def rdma_slice(variables: t.Any, tell: str = "words") -> str:
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import (
+        run_number,
+        slice_in_words,
+        slice_suffix,
+    )
 
     insist_on_mapping("rdma_slice", variables, "variables of a host")
-    return slice_suffix(variables) if suffix else slice_in_words(variables) or ""
+    insist("rdma_slice", tell in ("words", "suffix", "run"), "words, suffix or run", tell)
+    if tell == "run":
+        return str(run_number(variables))
+    return slice_suffix(variables) if tell == "suffix" else slice_in_words(variables) or ""
 
 
 class FilterModule:

@@ -78,7 +78,10 @@ def changes(before: t.Any, now: t.Mapping[str, t.Any], inventory: t.Optional[t.C
     found: Json = {"hosts": {}, "new": [], "gone": [], "lines": []}
     if inventory is not None:
         found["gone"] = sorted({*earlier} - {*current} - {*inventory}, key=natural_key)
-        found["lines"] += [f"{printable(host)}: no longer in the inventory" for host in found["gone"]]
+        found["lines"] += [
+            f"{printable(host)}: no longer in the inventory (rdma_rollout.remove and a plan take it out of what is known)"
+            for host in found["gone"]
+        ]
     for host in sorted(current, key=natural_key):
         if host not in earlier:
             found["new"].append(host)

@@ -60,7 +60,7 @@ _SLICES = (
 
 def _slices_are_meant(value: t.Any) -> bool:
     """By true, or by their number."""
-    return value is True or (not isinstance(value, bool) and bool(re.fullmatch(r"0*[1-9][0-9]{0,8}", str(value))))
+    return bool(re.fullmatch(r"(?i:true|yes|on)|0*[1-9][0-9]{0,8}", str(value)))
 
 
 class _Unreadable(t.NamedTuple):

@@ -9,6 +9,7 @@ import collections.abc
 import contextlib
 import functools
 import json
+import os
 import re
 import typing as t
 
@@ -491,6 +492,8 @@ def _unreadable(path: str, sort: str, why: str) -> ViewError:
 
 def _saved(path: str, sort: str) -> dict[str, t.Any]:
     """The facts, plan or outcomes of an earlier run, empty when there are none. ViewError for a file that is of another form."""
+    # as what writes it does
+    path = os.path.expanduser(path)
     try:
         # as large as the cluster makes it
         data = read(path, None)

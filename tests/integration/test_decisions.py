@@ -52,7 +52,7 @@ class Site:
         self.hosts[name] = {"facts": facts, "wishes": wishes, "more": {}}
         return facts
 
-    def prepare(self, *plays: dict[str, t.Any]) -> None:
+    def prepare(self, *plays: dict[str, t.Any], **limits: t.Any) -> None:
         hosts = {}
         for name, host in self.hosts.items():
             distribution = {"ansible_facts": {"os_family": "Debian", "pkg_mgr": "apt"}}
@@ -60,7 +60,7 @@ class Site:
             answers = {"": {"changed": False}, "setup": distribution, "ib_facts": facts}
             answers["node_change"] = {"changed": False, "before": host["facts"], "interrupted": None}
             hosts[name] = {**interpreter(self.directory / name, answers), **host["wishes"]}
-        variables = {**NOTHING, "rdma_groups": ["nodes"], "ansible_become": False, "rdma_max_unavailable": 9}
+        variables = {**NOTHING, "rdma_groups": ["nodes"], "ansible_become": False, **(limits or {"rdma_max_unavailable": 9})}
         variables["rdma_output_dir"] = str(self.directory / "output")
         inventory = {"rdma": {"children": {"nodes": {"hosts": hosts}}, "vars": variables}}
         (self.directory / "hosts.json").write_text(json.dumps(inventory))
@@ -90,6 +90,25 @@ def test_a_node_that_needs_nothing_costs_one_task(site: Site) -> None:
     looks = site.said.partition("PLAY [Look at each node")[2].partition("PLAY [Prepare the nodes")[0]
     assert re.findall(r"^(\w+): \[third\]", looks, re.MULTILINE) == ["ok"], site.said
     assert re.search(r"first, second, third +was right", site.said), site.said
+
+
+@pytest.mark.parametrize(
+    ("limits", "refused"),
+    [
+        ({"rdma_slices": 4, "rdma_max_unavailable": 3}, True),
+        ({"rdma_slices": 4, "rdma_max_unavailable": 4}, False),
+        # one of each slice, where nobody says anything
+        ({"rdma_slices": 4}, False),
+        ({"rdma_slices": "true"}, False),
+    ],
+)
+def test_a_limit_of_the_site_counts_in_slices(site: Site, limits: dict[str, t.Any], refused: bool) -> None:
+    packages = {"version": "3.2.0", "repository": "file:/srv/doca/", "key": "/srv/doca/key.gpg"}
+    site.has("one", "iqn.1993-08.org.debian:01:one", rdma_ofed={"method": "doca", **packages})
+    site.prepare(**limits)
+    said = " ".join(site.said.split())
+    assert ("each of 4 slices (rdma_slices) takes at least one host out of work" in said) == refused, said
+    assert site.waves() == ({} if refused else {"one": "ofed"}), said
 
 
 def test_nodes_with_the_name_of_another_are_decided_about_by_that(site: Site) -> None:

@@ -138,6 +138,83 @@ def test_hosts_that_have_left_the_inventory_fail_a_nightly_job(user: User, tmp_p
     assert "1 have left the inventory" in said(done)
 
 
+def test_what_a_killed_comparison_has_found_is_told_by_the_next(user: User, tmp_path: Path) -> None:
+    """Its discovery has written facts.json, of which the next run would find nothing new. With --check, it compares and writes nothing."""
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1")})
+    compare = ("ansible-playbook", "fabric.rdma.compare", "-i", str(inventory), "-e", "compare_insist=true")
+    user.run(*compare, check=False)
+    known = tmp_path / "output" / "facts.json"
+    then = load(known)
+    then["ib-v100-1"]["devices"][0]["firmware"] = "1.2.3"
+    known.write_text(json.dumps(then))
+    looked = said(user.run(*compare, "--check", check=False))
+    assert "now 16.35" in looked
+    assert load(known) == then
+    assert not (tmp_path / "output" / "before.json").exists()
+    # as far as a run comes that is killed when it has discovered
+    plays = yaml.safe_load((user.collection / "playbooks" / "compare.yml").read_text())[:2]
+    plays[1]["ansible.builtin.import_playbook"] = "fabric.rdma.discover"
+    (tmp_path / "begin.yml").write_text(yaml.safe_dump(plays))
+    user.run("ansible-playbook", str(tmp_path / "begin.yml"), "-i", str(inventory))
+    assert "1.2.3" not in known.read_text()
+    done = user.run(*compare, check=False)
+    assert done.returncode == 2, done.stdout
+    assert "firmware: 1.2.3, now 16.35" in said(done)
+    assert "nothing changed" in said(user.run(*compare))
+
+
+@pytest.mark.parametrize("name", ["prepare", "site"])
+def test_outcomes_that_cannot_be_written_end_nothing_else(user: User, tmp_path: Path, name: str) -> None:
+    """What became of the nodes is told, and site goes on to plan and report."""
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1", "nowhere")})
+    (tmp_path / "output" / "outcomes.json").mkdir(parents=True)
+    user = user._replace(env=user.env | {"ANSIBLE_SHOW_CUSTOM_STATS": "true"})
+    done = user.run("ansible-playbook", f"fabric.rdma.{name}", "-i", str(inventory), check=False)
+    assert done.returncode == 2, done.stdout
+    end = said(done).partition("PLAY [Conclude]")[2] if name == "site" else said(done)
+    assert "outcomes.json: Is a directory" in end
+    assert "nowhere failed in the step discover" in end
+    told = said(done).partition("CUSTOM STATS")[2]
+    assert "outcomes.json: Is a directory" in told
+    if name == "site":
+        assert "nowhere" in (tmp_path / "output" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["plan.json", "outcomes.json"])
+def test_a_report_does_without_a_file_that_is_damaged(user: User, tmp_path: Path, name: str) -> None:
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1")})
+    user.run("ansible-playbook", "fabric.rdma.plan", "-i", str(inventory))
+    (tmp_path / "output" / name).write_text('{"schema": 1, "hos')
+    user.run("ansible-playbook", "fabric.rdma.report", "-i", str(inventory))
+    page = (tmp_path / "output" / "report.html").read_text()
+    assert f"{name} cannot be read as the {name.partition('.')[0]} of an earlier run" in page
+    assert "ib-v100-1" in page
+
+
+@pytest.mark.parametrize("name", ["discover", "report"])
+def test_groups_as_a_text_are_refused(user: User, tmp_path: Path, name: str) -> None:
+    """Its letters would be the groups, none of which is there to be looked at."""
+    inventory = write_inventory(tmp_path, {"bare": replayed("no-rdma")})
+    words = ("-i", str(inventory), "-e", json.dumps({"rdma_groups": "bare"}))
+    done = user.run("ansible-playbook", f"fabric.rdma.{name}", *words, check=False)
+    assert done.returncode == 2, done.stdout
+    assert "rdma_groups is a text; it is a list of groups" in said(done)
+
+
+def test_the_home_directory_is_the_same_for_who_writes_and_who_reads(user: User, tmp_path: Path) -> None:
+    """A plan that shrinks is refused there, too, and the report finds what is there."""
+    user = user._replace(env=user.env | {"HOME": str(tmp_path)})
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1", "ib-v100-2")}, rdma_output_dir="~/own")
+    user.run("ansible-playbook", "fabric.rdma.plan", "-i", str(inventory))
+    assert (tmp_path / "own" / "plan.json").exists()
+    user.run("ansible-playbook", "fabric.rdma.report", "-i", str(inventory))
+    assert "planned, not measured" in (tmp_path / "own" / "summary.txt").read_text()
+    write_inventory(tmp_path, {"good": replayed("ib-v100-1")}, rdma_output_dir="~/own")
+    done = user.run("ansible-playbook", "fabric.rdma.plan", "-i", str(inventory), check=False)
+    assert done.returncode == 2, done.stdout
+    assert "1 hosts that earlier runs know are not in the RDMA groups of this inventory" in said(done)
+
+
 @pytest.mark.parametrize("failures", ["The plan failed", ["The plan failed"], "", []])
 def test_a_failure_elsewhere_may_be_told_as_a_text(user: User, tmp_path: Path, failures: str | list[str]) -> None:
     """As somebody types it under Prompt; without an answer nothing failed, and an empty path stands for the default."""

@@ -129,7 +129,7 @@ class Controller:
         directory.mkdir(exist_ok=True)
         self.directory, self.inventory, self.env = directory, inventory, env
         self.facts: dict[str, str] = {}
-        self._number = 0
+        self._number = self._first = 0
         self._lock = threading.Lock()
         self.project = directory / "project"
         copy_project(self.project)
@@ -148,7 +148,14 @@ class Controller:
         (private / "inventory" / "hosts").chmod(0o700)
         name = Path(playbook).stem
         # that a job is a slice, its name in the workflow says alone
-        workflow = {f"{maker}_workflow_job_name": name for maker in ("awx", "tower")} if count > 1 else {}
+        if number == 1:
+            self._first = int(ident)
+        workflow = {
+            f"{maker}_workflow_job_{key}": value
+            for maker in ("awx", "tower")
+            for key, value in (("name", name), ("id", self._first))
+            if count > 1
+        }
         own = {
             f"{maker}_job_{key}": value
             for maker in ("awx", "tower")

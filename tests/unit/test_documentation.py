@@ -612,9 +612,9 @@ def test_defaults_of_what_awx_gets_are_those_of_its_objects() -> None:
         "awx_source_path": what["inventory_source"]["source_path"],
         "awx_image": what["execution_environment"]["image"],
         "awx_groups": ", ".join(what["questions"]["groups"]["choices"]),
-        "awx_slices": what["questions"]["away"]["default"],
+        "awx_slices": str(what["slices"]),
     }
-    assert {each["job_slice_count"] for each in what["job_templates"] if "job_slice_count" in each} == {4}
+    assert {each["job_slice_count"] for each in what["job_templates"] if "job_slice_count" in each} == {what["slices"]}
     told = dict(map(tuple, rows("docs/awx.md", "| variable | default |")))
     used = set(re.findall(r"\bawx_(?!objects)\w+", (ROOT / "playbooks" / "awx.yml").read_text()))
     assert set(told) == used

@@ -198,7 +198,7 @@ _OWN_NAMES = re.compile(
     r"|device_plugin|discover|dra|gpu_operator|lab|longhorn|network_operator|nvidia_imex"
     r"|nvidia_peermem|ofed|plan|prepare|report|roce_host|secondary_network|site|storage_prereqs"
     r"|systems|uninstall|verify|vgpu|wishes)_\w*"
-    r"|__(?:capture|cleanup|everyone|handover|probe)_\w*|(?:__)?(?:awx|compare)_\w*"
+    r"|__(?:capture|cleanup|everyone|handover|probe)_\w*|(?:__)?(?:awx|compare|tower)_\w*|job_slice_(?:count|number)"
     # Ansible's own that facts go over: a host that calls itself another, and what stands for a value that is not given
     r"|inventory_(?:hostname|hostname_short|dir|file)|group_names|omit|role_name|role_path"
 )

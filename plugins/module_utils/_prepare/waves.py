@@ -31,6 +31,7 @@ __all__ = [
     "refusals",
     "share",
     "stops",
+    "told_elsewhere",
 ]
 
 Json = t.Dict[str, t.Any]
@@ -243,6 +244,43 @@ def outcome_lines(document: t.Mapping[str, t.Any], most: t.Optional[int] = None)
     if held:
         lines.append(f"Held back, and not touched: {_first(held)}.")
     return lines
+
+
+# What a job of AWX leaves of prepare for those after it; a slice under a name that ends with the number of its job.
+_ARTIFACT = re.compile(r"fabric_rdma_prepare(?P<slice>_[0-9]{1,18})?")
+# How many lines a job tells of the nodes that failed.
+_TOLD = 10
+
+
+def _whole(value: t.Any) -> int:
+    """A number of an artifact, which is a text below ansible-core 2.19; 0 for anything else."""
+    return int(str(value)) if re.fullmatch("[0-9]{1,18}", str(value)) else 0
+
+
+def told_elsewhere(variables: t.Mapping[str, t.Any], kept: bool) -> tuple[list[str], bool]:
+    """(what earlier jobs of a workflow tell of nodes that were not prepared, whether their files tell it better).
+
+    variables: of a host, the artifacts among them, {run, failed, lines}. The last run counts, all of its slices. kept: whether there is
+    a file with outcomes: slices write none, and what is there is of another run then. Variables of another form are left alone.
+    """
+    found: dict[int, list[tuple[bool, t.Mapping[str, t.Any]]]] = {}
+    for name in sorted(str(name) for name in variables):
+        match = _ARTIFACT.fullmatch(name)
+        value = variables[name] if match else None
+        if match and isinstance(value, t.Mapping):
+            found.setdefault(_whole(value.get("run")), []).append((match.group("slice") is not None, value))
+    last = found[max(found)] if found else []
+    if kept and not any(sliced for sliced, _value in last):
+        return [], True
+    lines = [
+        str(line)
+        for _sliced, value in last
+        for line in (value.get("lines") if isinstance(value.get("lines"), (list, tuple)) else [])
+    ]
+    failed = sum(_whole(value.get("failed")) for _sliced, value in last)
+    if failed > _TOLD:
+        lines.append(f"{failed} nodes in all were not prepared; the output of the jobs names them")
+    return lines, not last
 
 
 def _first(names: t.Sequence[str]) -> str:

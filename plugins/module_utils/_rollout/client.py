@@ -104,7 +104,7 @@ def _client(kubeconfig: t.Optional[str], context: t.Optional[str]) -> tuple[t.An
     path = kubeconfig or os.environ.get("K8S_AUTH_KUBECONFIG") or os.environ.get("KUBECONFIG") or ""
     chosen = context or os.environ.get("K8S_AUTH_CONTEXT") or None
     wanted = path or os.path.expanduser("~/.kube/config")
-    how = "Set rdma_rollout.kubeconfig to a file that is there, or KUBECONFIG where Ansible is started"
+    how = "Set rdma_rollout.kubeconfig to a file that is there; or leave it out, and set KUBECONFIG where Ansible is started"
     existing = [part for part in wanted.split(os.pathsep) if os.path.exists(os.path.expanduser(part))]
     if not existing:
         if not path and os.environ.get("KUBERNETES_SERVICE_HOST"):

@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
 
-__all__ = ["departures", "refusal", "removal_in_words", "slice_in_words"]
+__all__ = ["departures", "refusal", "removal_in_words", "run_number", "slice_in_words", "slice_suffix"]
 
 # How many hosts a sentence names.
 _NAMED = 10
@@ -82,7 +82,12 @@ def _slice(variables: t.Mapping[str, t.Any]) -> t.Optional[tuple[str, list[str]]
         found.setdefault(t.cast("t.Match[str]", _SLICE.fullmatch(name)).group("what"), (name, variables[name]))
     if "count" in found:
         name, count = found["count"]
-        if not re.fullmatch(r"[0-9]{1,9}", str(count)) or int(str(count)) <= 1:
+        # a number that cannot be read says nothing, and what AWX itself says counts
+        known = int(str(count)) if re.fullmatch(r"[0-9]{1,9}", str(count)) else None
+    else:
+        name, count, known = "", None, None
+    if known is not None:
+        if known <= 1:
             return None
         number = found.get("number")
         which = (
@@ -122,12 +127,24 @@ def slice_in_words(variables: t.Mapping[str, t.Any]) -> t.Optional[str]:
 def slice_suffix(variables: t.Mapping[str, t.Any]) -> str:
     """What the name of an artifact ends with: C(_) and the number of the job in a slice, since AWX joins what the slices of a job tell.
 
-    Without that, what the last slice tells would count for all. Empty for a run that is no slice.
+    Without that, what the last slice tells would count for all. Empty for a whole run.
     """
     if _slice(variables) is None:
         return ""
-    numbers = (str(variables[maker + "_job_id"]) for maker in _MAKERS if maker + "_job_id" in variables)
-    return "_" + next((number for number in numbers if re.fullmatch("[0-9]{1,18}", number)), "0")
+    return f"_{_number(variables, 'job_id')}"
+
+
+def run_number(variables: t.Mapping[str, t.Any]) -> int:
+    """A number that all slices of a sliced job have together, and that a later job has a larger one of. 0 where no AWX says it.
+
+    AWX numbers jobs and workflows in one row, and a sliced job is a workflow (awx_meta_vars()).
+    """
+    return _number(variables, "job_id" if _slice(variables) is None else "workflow_job_id")
+
+
+def _number(variables: t.Mapping[str, t.Any], what: str) -> int:
+    numbers = (str(variables[f"{maker}_{what}"]) for maker in _MAKERS if f"{maker}_{what}" in variables)
+    return next((int(number) for number in numbers if re.fullmatch("[0-9]{1,18}", number)), 0)
 
 
 def refusal(missing: t.Mapping[str, t.Optional[str]], still: t.Sequence[str], sliced: t.Optional[str]) -> str:

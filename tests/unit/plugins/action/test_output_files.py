@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleActionFail
 
+from ansible_collections.fabric.rdma.plugins.action import output_files
 from ansible_collections.fabric.rdma.plugins.action.output_files import ActionModule
 from ansible_collections.fabric.rdma.plugins.filter.rdma_json import rdma_json
 from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import summary
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import stage
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import content, differs, insist_on_return
 
@@ -52,6 +54,23 @@ def test_files_come_as_predicted(tmp_path: Path) -> None:
     # no text is in the result but in its difference, and nothing is left beside the files
     assert "[]" not in json.dumps({**changed, "diff": None})
     assert sorted(path.name for path in (tmp_path / "out").rglob("*")) == ["group", "objects.yaml", "plan.json"]
+
+
+def test_jobs_in_containers_of_their_own_may_have_the_same_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that two of them write is whole, of one or the other."""
+    seen = []
+
+    def staged(temporary: str, data: bytes, **rest: Any) -> None:
+        seen.append(temporary)
+        stage(temporary, data, **rest)
+
+    monkeypatch.setattr(output_files, "stage", staged)
+    monkeypatch.setattr(output_files.os, "getpid", lambda: 7)
+    for text in ("a", "b"):
+        act(directory=str(tmp_path), files={"facts.json": text})
+    assert len(set(seen)) == 2
 
 
 def test_the_mode_of_a_file_is_seen_to(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_nodes_are_prepared_in_slices_when_that_is_meant() -> None:
     [found] = inventory_problems(variables, GROUPS, ["a1"], False)
     assert found.startswith("This run is slice 1 of 2 of a sliced job (awx_job_slice_number, awx_job_slice_count)")
     assert "when rdma_slices is true or the number of slices" in found
-    for meant in (True, 2, "2"):
+    for meant in (True, 2, "2", "true", "yes"):
         for own in variables.values():
             own["rdma_slices"] = meant
         assert inventory_problems(variables, GROUPS, ["a1"], False) == []

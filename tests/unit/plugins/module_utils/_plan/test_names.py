@@ -34,5 +34,8 @@ def test_a_fact_that_would_be_a_variable_is_found() -> None:
     private = {name for text in texts for name in re.findall(r"\b__[a-z]\w+", text)}
     assert len(private) > 100
     assert foreign_facts(private) == sorted(private)
+    # by these a slice is told
+    slices = ["awx_job_slice_count", "job_slice_count", "job_slice_number", "tower_workflow_job_name"]
+    assert foreign_facts(slices) == slices
     magic = ["group_names", "inventory_dir", "inventory_hostname", "omit", "role_path"]
     assert foreign_facts(magic) == magic

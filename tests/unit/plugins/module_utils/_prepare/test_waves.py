@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import 
     refusals,
     share,
     stops,
+    told_elsewhere,
 )
 
 TEN = [f"n{number}" for number in range(10)]
@@ -320,3 +321,40 @@ def test_no_more_reasons_are_shown_than_anybody_reads() -> None:
     assert len(found) == 9
     assert found[0].startswith("n00 ")
     assert found[-1] == "and 12 more"
+
+
+def told(run: t.Any, *lines: str, failed: t.Any = None) -> dict[str, t.Any]:
+    return {"run": run, "hosts": 9, "failed": len(lines) if failed is None else failed, "lines": list(lines)}
+
+
+@pytest.mark.parametrize(
+    ("artifacts", "kept", "lines", "file"),
+    [
+        ({}, True, [], True),
+        ({}, False, [], True),
+        # slices write no file: what is there is of another run
+        ({"_11": told(5, "a"), "_12": told("5", "b")}, True, ["a", "b"], False),
+        # of the last run, all slices
+        ({"_11": told(5, "a"), "_12": told(5), "_21": told(6), "_22": told(6, "c")}, True, ["c"], False),
+        # a whole job writes one, which may end with it
+        ({"": told(7, "d")}, True, [], True),
+        ({"": told(7, "d")}, False, ["d"], False),
+        ({"": told(7, "d"), "_11": told(5, "a")}, True, [], True),
+        ({"": told(7, "d"), "_11": told(8, "a")}, True, ["a"], False),
+        (
+            {"_1": told(1, *"abcdefghij", failed="14"), "_2": told(1, "k")},
+            False,
+            [*"abcdefghijk", "15 nodes in all were not prepared; the output of the jobs names them"],
+            False,
+        ),
+        # whatever else somebody calls so
+        ({"_1": None, "_2": [1], "_x": told(1, "a"), "": "text"}, True, [], True),
+        ({"_1": {"hosts": 1}}, False, [], False),
+        ({"_1": {"lines": "abc", "failed": "many", "run": -1}}, False, [], False),
+    ],
+)
+def test_what_the_last_prepare_of_a_workflow_has_told_counts(
+    artifacts: dict[str, t.Any], kept: bool, lines: list[str], file: bool
+) -> None:
+    variables = {f"fabric_rdma_prepare{name}": value for name, value in artifacts.items()}
+    assert told_elsewhere({**variables, "fabric_rdma_verify": told(99, "x"), "other": 1}, kept) == (lines, file)

@@ -13,6 +13,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures im
     departures,
     refusal,
     removal_in_words,
+    run_number,
     slice_in_words,
     slice_suffix,
 )
@@ -155,6 +156,10 @@ SLICE = {
         ),
         # whoever knows better says so
         ({**SLICE, "job_slice_count": 1}, None),
+        # and nobody says so with what cannot be read
+        ({**SLICE, "job_slice_count": ""}, "a slice of a sliced job (awx_workflow_job_name, awx_job_template_name)"),
+        ({**SLICE, "job_slice_count": [2]}, "a slice of a sliced job (awx_workflow_job_name, awx_job_template_name)"),
+        ({**AWX, "job_slice_count": ""}, None),
     ],
 )
 def test_a_slice_of_a_job_is_told_by_its_variables(variables: dict[str, t.Any], words: str | None) -> None:
@@ -179,3 +184,10 @@ def test_a_slice_of_a_job_is_told_by_its_variables(variables: dict[str, t.Any], 
 )
 def test_what_a_slice_tells_has_a_name_of_its_own(variables: dict[str, t.Any], suffix: str) -> None:
     assert slice_suffix(variables) == suffix
+
+
+def test_a_later_run_has_a_larger_number_which_all_its_slices_share() -> None:
+    slices = [{**SLICE, "awx_workflow_job_id": 20, "awx_job_id": number} for number in (21, 22)]
+    assert [run_number(each) for each in slices] == [20, 20]
+    assert run_number({**AWX, "awx_workflow_job_id": 3, "awx_job_id": 23}) == 23
+    assert run_number({}) == 0
