@@ -50,8 +50,8 @@ demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes
 
 # The nodes of molecule leave a core idle for much of their time: what has no time limits takes it.
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, integration, molecule (not: driver, kubernetes, cluster, networks, dranet, runtimes, judges, receptor)
-	@tools/test molecule+lint,docs,sanity bounds unit integration
+test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, integration, receptor, molecule (not: driver, kubernetes, cluster, networks, dranet, runtimes, judges)
+	@tools/test molecule+lint,docs,sanity bounds unit integration receptor
 
 .PHONY: everything
 everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (three hours)

@@ -9,6 +9,7 @@ that names other variables, commands, files or figures than the rule does.
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import re
 import sys
@@ -135,13 +136,17 @@ def chinese_page(chinese: typing.Any) -> str:
 
 
 def main() -> int:
+    """Writes the pages, or compares them; 1 when something is wrong."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing, say whether they are up to date")
+    given = parser.parse_args()
     chinese = yaml.safe_load(CHINESE.read_text(encoding="utf-8"))
     if problems := translation_problems(chinese):
         print("\n".join(problems))
         return 1
     status = 0
     for path, text in ((PAGE, page()), (CHINESE_PAGE, chinese_page(chinese))):
-        if "--check" not in sys.argv[1:]:
+        if not given.check:
             path.write_text(text, encoding="utf-8")
         elif not path.is_file() or path.read_text(encoding="utf-8") != text:
             print(f"{path.relative_to(ROOT)} is not up to date: run tools/troubleshooting.py")

@@ -351,7 +351,14 @@ def test_groups_and_slices_are_those_of_a_site_again_in_a_second_run(
 
 
 @pytest.mark.parametrize(
-    "own", [{"awx_slices": 0}, {"awx_slices": "many"}, {"awx_groups": "h100"}, {"awx_groups": [1]}, {"awx_groups": {"h100": 1}}]
+    "own",
+    [
+        {"awx_slices": 0},
+        {"awx_slices": "many"},
+        {"awx_groups": "h100"},
+        {"awx_groups": [1]},
+        {"awx_groups": {"h100": 1}},
+    ],
 )
 def test_odd_groups_and_slices_are_refused_before_anything_is_made(server: Server, own: Json) -> None:
     with pytest.raises(AssertionError, match="awx_groups is the list of your RDMA groups"):

@@ -60,7 +60,12 @@ class Site:
             answers = {"": {"changed": False}, "setup": distribution, "ib_facts": facts}
             answers["node_change"] = {"changed": False, "before": host["facts"], "interrupted": None}
             hosts[name] = {**interpreter(self.directory / name, answers), **host["wishes"]}
-        variables = {**NOTHING, "rdma_groups": ["nodes"], "ansible_become": False, **(limits or {"rdma_max_unavailable": 9})}
+        variables = {
+            **NOTHING,
+            "rdma_groups": ["nodes"],
+            "ansible_become": False,
+            **(limits or {"rdma_max_unavailable": 9}),
+        }
         variables["rdma_output_dir"] = str(self.directory / "output")
         inventory = {"rdma": {"children": {"nodes": {"hosts": hosts}}, "vars": variables}}
         (self.directory / "hosts.json").write_text(json.dumps(inventory))

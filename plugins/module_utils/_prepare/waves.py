@@ -272,11 +272,8 @@ def told_elsewhere(variables: t.Mapping[str, t.Any], kept: bool) -> tuple[list[s
     last = found[max(found)] if found else []
     if kept and not any(sliced for sliced, _value in last):
         return [], True
-    lines = [
-        str(line)
-        for _sliced, value in last
-        for line in (value.get("lines") if isinstance(value.get("lines"), (list, tuple)) else [])
-    ]
+    told = [value.get("lines") for _sliced, value in last]
+    lines = [str(line) for own in told if isinstance(own, (list, tuple)) for line in own]
     failed = sum(_whole(value.get("failed")) for _sliced, value in last)
     if failed > _TOLD:
         lines.append(f"{failed} nodes in all were not prepared; the output of the jobs names them")

@@ -50,7 +50,12 @@ def test_a_port_that_went_down_is_reported_by_name() -> None:
 def test_a_host_that_has_left_the_inventory_is_told_and_one_that_this_run_leaves_out_is_not() -> None:
     before = {"a": FACTS, "b": FACTS, "c": FACTS}
     found = changes(before, {"a": FACTS}, ["a", "b"])
-    assert found == {"hosts": {}, "new": [], "gone": ["c"], "lines": ["c: no longer in the inventory (rdma_rollout.remove and a plan take it out of what is known)"]}
+    assert found == {
+        "hosts": {},
+        "new": [],
+        "gone": ["c"],
+        "lines": ["c: no longer in the inventory (rdma_rollout.remove and a plan take it out of what is known)"],
+    }
     assert changes(before, {"a": FACTS})["gone"] == []
 
 
