@@ -71,6 +71,12 @@ class Result(t.NamedTuple):
         printed = " ".join(event.get("stdout", "") for event in self.events)
         return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", printed).split())
 
+    @property
+    def broke_off(self) -> bool:
+        """Whether the job has ended with its execution node. What a node sent may end in the middle of a line."""
+        words = "aborted|Failed to JSON parse a line from worker stream"
+        return self.status == "error" and re.search(words, self.why) is not None
+
 
 def copy_project(target: Path) -> None:
     """The project as git has it, links included; what is not committed yet, too."""

@@ -423,7 +423,6 @@ def test_a_fault_says_where_only_a_longer_run_proves_it(row: t.Any) -> None:
         "dranet": {("molecule", "dranet")},
         "runtimes": {("molecule", "runtimes")},
         "judges": {("tests", "judges")},
-        "receptor": {("tests", "receptor")},
     }
     assert set(longer) == set(re.findall(r"\w+", TARGETS["test"].partition("(not: ")[2]))
     for scenario, own in longer.items():
