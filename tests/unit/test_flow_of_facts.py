@@ -54,7 +54,7 @@ KEYWORDS = {
 # What connects to no node. ib_facts does, and its action looks at the facts first, and takes nothing from the node but one of its own.
 HARMLESS = {
     f"ansible.builtin.{name}"
-    for name in ("assert", "debug", "fail", "set_fact", "meta", "add_host", "group_by", "include_vars")
+    for name in ("assert", "debug", "fail", "set_fact", "set_stats", "meta", "add_host", "group_by", "include_vars")
 } | {"fabric.rdma.wave_gate", "fabric.rdma.quiet_value", "fabric.rdma.output_files", "fabric.rdma.ib_facts"}
 INCLUDES = {f"ansible.builtin.{way}_{what}": what for way in ("include", "import") for what in ("tasks", "role")}
 # An own table of names, whatever chooses from it.

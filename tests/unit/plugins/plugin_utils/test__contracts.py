@@ -205,8 +205,9 @@ def test_a_plan_that_somebody_changed_is_used_or_is_an_error_with_its_path(
         lambda: found_departures(str(directory), inventory, list(inventory), ["ib-a100-2"], {}),
         lambda: plan_groups(facts(), WISHES, earlier=earlier_classes(str(path))),
         lambda: merged_plan(a_plan(), str(path), list(HOSTS), {"ib-a100-2": "a100"}, ["ib-a100-2"]),
-        lambda: rdma_report(facts(), str(path), [], HOSTS),
     ]
+    # a page does without it
+    assert (str(path) in rdma_report(facts(), str(path), [], HOSTS)["summary"]) == bool(problems)
     for use in uses:
         if not problems:
             use()
@@ -262,10 +263,20 @@ def test_what_is_not_there_is_nothing(tmp_path: Path) -> None:
         ("facts", "[]", "it is not a dictionary"),
     ],
 )
-def test_what_cannot_be_read_is_an_error_with_its_path(sort: str, content: str, why: str, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_named_with_its_path(sort: str, content: str, why: str, tmp_path: Path) -> None:
+    """Facts are what a page is about; without the others it says more than no page."""
     path = tmp_path / f"{sort}.json"
     path.write_text(content)
-    parts: Json = {"facts": {}, "plan": {}, "outcomes": None, sort: str(path)}
+    parts: Json = {"facts": facts(), "plan": {}, "outcomes": None, sort: str(path)}
     words = f"{path} cannot be read as the {sort} of an earlier run"
-    with pytest.raises(AnsibleFilterError, match=f"^{re.escape(words)}.*{re.escape(why)}"):
-        rdma_report(parts["facts"], parts["plan"], [], HOSTS, outcomes=parts["outcomes"])
+
+    def summary() -> str:
+        arguments: Json = {"outcomes": parts["outcomes"], "failures": ["The rollout failed"]}
+        return rdma_report(parts["facts"], parts["plan"], [], HOSTS, **arguments)["summary"]
+
+    if sort == "facts":
+        with pytest.raises(AnsibleFilterError, match=f"^{re.escape(words)}.*{re.escape(why)}"):
+            summary()
+        return
+    said = " ".join(summary().split())
+    assert re.search(f"{re.escape(words)}.*{re.escape(why)}.*The rollout failed", said), said
