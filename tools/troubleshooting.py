@@ -102,7 +102,9 @@ def translation_problems(chinese: typing.Any) -> list[str]:
     parts = [
         f"the rule {name} needs {', '.join(keys)}" for name, entry in chinese["rules"].items() if tuple(entry) != keys
     ]
-    problems = missing + more + parts or [
+    severities = sorted({rule.severity for own in families.values() for rule in own} - set(chinese["words"]))
+    words = [f"the severity '{each}' is not translated" for each in severities]
+    problems = missing + more + parts + words or [
         f"the {part} of the rule {rule.id} and its translation differ in {', '.join(differences)}"
         for own in families.values()
         for rule in own
@@ -125,12 +127,13 @@ def chinese_page(chinese: typing.Any) -> str:
         lines += [f"## {chinese['families'][family]}", ""]
         for rule in rules:
             text = chinese["rules"][rule.id]
-            # where figures decide, the first word is the usual severity
-            severity = words[rule.severity.split()[0].rstrip(",")]
             looks_at = [LOOKS_AT[family]] if family in LOOKS_AT else rule.looks_at
             sources = words["and"].join(words[each] for each in looks_at)
             lines += [f"### {text['title']}", ""]
-            lines += [each.format(id=rule.id, severity=severity, sources=sources, **text) for each in chinese["lines"]]
+            lines += [
+                each.format(id=rule.id, severity=words[rule.severity], sources=sources, **text)
+                for each in chinese["lines"]
+            ]
             lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 

@@ -79,7 +79,7 @@ def changes(before: t.Any, now: t.Mapping[str, t.Any], inventory: t.Optional[t.C
     if inventory is not None:
         found["gone"] = sorted({*earlier} - {*current} - {*inventory}, key=natural_key)
         found["lines"] += [
-            f"{printable(host)}: no longer in the inventory (rdma_rollout.remove and a plan take it out of what is known)"
+            f"{printable(host)}: no longer in the inventory (the next plan forgets it with rdma_rollout.remove)"
             for host in found["gone"]
         ]
     for host in sorted(current, key=natural_key):

@@ -140,7 +140,7 @@ def test_hosts_that_have_left_the_inventory_fail_a_nightly_job(user: User, tmp_p
 
 def test_what_a_killed_comparison_has_found_is_told_by_the_next(user: User, tmp_path: Path) -> None:
     """Its discovery has written facts.json, of which the next run would find nothing new. With --check, it compares and writes nothing."""
-    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1")})
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1", "ib-v100-2")})
     compare = ("ansible-playbook", "fabric.rdma.compare", "-i", str(inventory), "-e", "compare_insist=true")
     user.run(*compare, check=False)
     known = tmp_path / "output" / "facts.json"
@@ -150,13 +150,14 @@ def test_what_a_killed_comparison_has_found_is_told_by_the_next(user: User, tmp_
     looked = said(user.run(*compare, "--check", check=False))
     assert "now 16.35" in looked
     assert load(known) == then
-    assert not (tmp_path / "output" / "before.json").exists()
     # as far as a run comes that is killed when it has discovered
     plays = yaml.safe_load((user.collection / "playbooks" / "compare.yml").read_text())[:2]
     plays[1]["ansible.builtin.import_playbook"] = "fabric.rdma.discover"
     (tmp_path / "begin.yml").write_text(yaml.safe_dump(plays))
     user.run("ansible-playbook", str(tmp_path / "begin.yml"), "-i", str(inventory))
     assert "1.2.3" not in known.read_text()
+    # which a comparison of others leaves to be told
+    assert "nothing changed" in said(user.run(*compare, "-e", "rdma_hosts=ib-v100-2"))
     done = user.run(*compare, check=False)
     assert done.returncode == 2, done.stdout
     assert "firmware: 1.2.3, now 16.35" in said(done)

@@ -76,7 +76,11 @@ OUTPUT = {"rdma_output_dir": "{{ playbook_dir }}/../../artifacts/{{ awx_job_id }
 def told(result: Result, name: str) -> Json:
     """What a job leaves for the next one; a slice under a name of its own. Below ansible-core 2.19, what a template makes is a text."""
     (found,) = (value for key, value in result.artifacts.items() if re.fullmatch(rf"{name}(_[1-9][0-9]*)?", key))
-    return {key: int(value) if isinstance(value, str) else value for key, value in found.items() if key != "run"}
+    return {
+        key: int(value) if isinstance(value, str) else value
+        for key, value in found.items()
+        if key not in ("run", "written")
+    }
 
 
 def looked_at(result: Result) -> list[str]:

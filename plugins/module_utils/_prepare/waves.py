@@ -248,8 +248,6 @@ def outcome_lines(document: t.Mapping[str, t.Any], most: t.Optional[int] = None)
 
 # What a job of AWX leaves of prepare for those after it; a slice under a name that ends with the number of its job.
 _ARTIFACT = re.compile(r"fabric_rdma_prepare(?P<slice>_[0-9]{1,18})?")
-# How many lines a job tells of the nodes that failed.
-_TOLD = 10
 
 
 def _whole(value: t.Any) -> int:
@@ -260,8 +258,9 @@ def _whole(value: t.Any) -> int:
 def told_elsewhere(variables: t.Mapping[str, t.Any], kept: bool) -> tuple[list[str], bool]:
     """(what earlier jobs of a workflow tell of nodes that were not prepared, whether their files tell it better).
 
-    variables: of a host, the artifacts among them, {run, failed, lines}. The last run counts, all of its slices. kept: whether there is
-    a file with outcomes: slices write none, and what is there is of another run then. Variables of another form are left alone.
+    variables: of a host, the artifacts among them, {run, failed, lines, written}. The last run counts, all of its slices. kept: whether
+    there is a file with outcomes: it is of another run where this one was sliced, or could not write it. Variables of another form are
+    left alone.
     """
     found: dict[int, list[tuple[bool, t.Mapping[str, t.Any]]]] = {}
     for name in sorted(str(name) for name in variables):
@@ -270,12 +269,12 @@ def told_elsewhere(variables: t.Mapping[str, t.Any], kept: bool) -> tuple[list[s
         if match and isinstance(value, t.Mapping):
             found.setdefault(_whole(value.get("run")), []).append((match.group("slice") is not None, value))
     last = found[max(found)] if found else []
-    if kept and not any(sliced for sliced, _value in last):
+    if kept and not any(sliced or str(value.get("written", True)).lower() == "false" for sliced, value in last):
         return [], True
     told = [value.get("lines") for _sliced, value in last]
     lines = [str(line) for own in told if isinstance(own, (list, tuple)) for line in own]
     failed = sum(_whole(value.get("failed")) for _sliced, value in last)
-    if failed > _TOLD:
+    if failed > len(lines):
         lines.append(f"{failed} nodes in all were not prepared; the output of the jobs names them")
     return lines, not last
 

@@ -54,7 +54,7 @@ def test_a_host_that_has_left_the_inventory_is_told_and_one_that_this_run_leaves
         "hosts": {},
         "new": [],
         "gone": ["c"],
-        "lines": ["c: no longer in the inventory (rdma_rollout.remove and a plan take it out of what is known)"],
+        "lines": ["c: no longer in the inventory (the next plan forgets it with rdma_rollout.remove)"],
     }
     assert changes(before, {"a": FACTS})["gone"] == []
 

@@ -339,6 +339,9 @@ def told(run: t.Any, *lines: str, failed: t.Any = None) -> dict[str, t.Any]:
         # a whole job writes one, which may end with it
         ({"": told(7, "d")}, True, [], True),
         ({"": told(7, "d")}, False, ["d"], False),
+        # or cannot write it
+        ({"": {**told(7, "d"), "written": "False"}}, True, ["d"], False),
+        ({"": {**told(7, "d"), "written": True}}, True, [], True),
         ({"": told(7, "d"), "_11": told(5, "a")}, True, [], True),
         ({"": told(7, "d"), "_11": told(8, "a")}, True, ["a"], False),
         (
