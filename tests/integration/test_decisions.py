@@ -276,3 +276,39 @@ def test_a_template_in_a_name_is_decided_about_as_text(site: Site) -> None:
     assert set(site.waves()) == {"other"}, site.said
     assert "replayed failed" not in site.said
     assert not (site.directory / "evaluated").exists()
+
+
+IN_A_SLICE = {"awx_workflow_job_name": "prepare", "awx_job_template_name": "prepare"}
+
+
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [
+        ({}, 1),
+        ({"rdma_slices": 4}, 1),
+        ({"rdma_slices": 4, **IN_A_SLICE}, 4),
+        ({"rdma_slices": True, **IN_A_SLICE}, 1),
+        # whatever somebody says counts
+        ({"rdma_slices": 4, "rdma_max_unavailable": 2, **IN_A_SLICE}, 2),
+        ({"rdma_slices": 4, "ofed_max_unavailable": 1, **IN_A_SLICE}, 1),
+    ],
+)
+def test_a_limit_counts_when_a_node_is_drained_from_a_slice(
+    whose: str, given: dict[str, t.Any], limit: int, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    user: User = request.getfixturevalue(whose)
+    role = user.collection / "roles" / "ofed"
+    defaults = yaml.safe_load((role / "defaults" / "main.yml").read_text())
+    tasks = [
+        {"ansible.builtin.include_vars": str(role / "vars" / "main.yml")},
+        {"ansible.builtin.debug": {"msg": "at most {{ __ofed_away_limit }} away"}},
+    ]
+    # hostvars have no variables of a play, as they have no defaults of a role
+    variables = {"ofed_max_unavailable": defaults["ofed_max_unavailable"]}
+    play = {"hosts": "n1", "gather_facts": False, "vars": variables, "tasks": tasks}
+    (tmp_path / "play.json").write_text(json.dumps([play]))
+    inventory = {"rdma": {"hosts": {f"n{number}": {} for number in range(1, 6)}}}
+    (tmp_path / "hosts.json").write_text(json.dumps(inventory))
+    words = ("-i", str(tmp_path / "hosts.json"), "-e", json.dumps(given), str(tmp_path / "play.json"))
+    assert f"at most {limit} away" in user.run("ansible-playbook", *words).stdout
