@@ -155,7 +155,7 @@ def rdma_report(
     from ansible_collections.fabric.rdma.plugins.plugin_utils._report.history import earlier_report
     from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
     from ansible_collections.fabric.rdma.plugins.plugin_utils._report.versions import collection_version
-    from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import ReportError
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import ReportError, as_list
     from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 
     unread: list[str] = []
@@ -170,7 +170,7 @@ def rdma_report(
             earlier,
             expected,
             _readable(outcomes, "outcomes", unread),
-            [*unread, *failures] if unread else failures,
+            [*unread, *as_list(failures)],
             systems,
             wished,
             findings,

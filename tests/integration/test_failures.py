@@ -192,7 +192,7 @@ def test_a_report_does_without_a_file_that_is_damaged(user: User, tmp_path: Path
     assert "ib-v100-1" in page
 
 
-@pytest.mark.parametrize("name", ["discover", "report"])
+@pytest.mark.parametrize("name", ["discover", "doctor", "report"])
 def test_groups_as_a_text_are_refused(user: User, tmp_path: Path, name: str) -> None:
     """Its letters would be the groups, none of which is there to be looked at."""
     inventory = write_inventory(tmp_path, {"bare": replayed("no-rdma")})

@@ -80,14 +80,10 @@ def _slice(variables: t.Mapping[str, t.Any]) -> t.Optional[tuple[str, list[str]]
     found: dict[str, tuple[str, t.Any]] = {}
     for name in sorted(str(name) for name in variables if _SLICE.fullmatch(str(name))):
         found.setdefault(t.cast("t.Match[str]", _SLICE.fullmatch(name)).group("what"), (name, variables[name]))
-    if "count" in found:
-        name, count = found["count"]
-        # a number that cannot be read says nothing, and what AWX itself says counts
-        known = int(str(count)) if re.fullmatch(r"[0-9]{1,9}", str(count)) else None
-    else:
-        name, count, known = "", None, None
-    if known is not None:
-        if known <= 1:
+    name, count = found.get("count", ("", None))
+    # a number that cannot be read says nothing, and what AWX itself says counts
+    if re.fullmatch(r"[0-9]{1,9}", str(count)):
+        if int(str(count)) <= 1:
             return None
         number = found.get("number")
         which = (
