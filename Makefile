@@ -124,7 +124,7 @@ control-plane: .venv/.complete ## Open a shell with KUBECONFIG for such a contro
 	@python tests/cluster/cluster.py run -- bash
 
 .PHONY: cluster
-cluster: .venv/.complete ## Run the scenario cluster: real kubelets, the real device plugin, Pods that move RDMA traffic (half an hour and more)
+cluster: .venv/.complete ## Run the scenario cluster: what the scenario pods has, with a third node, and changes and faults of it (half an hour and more)
 	@SCENARIOS=cluster tools/molecule $(ARGS)
 
 .PHONY: networks
@@ -140,11 +140,11 @@ runtimes: .venv/.complete ## Run the scenario runtimes: three nodes, three gener
 	@SCENARIOS=runtimes tools/molecule $(ARGS)
 
 .PHONY: molecule
-molecule: .venv/.complete ## Run the scenarios that make test runs (default, waves) from create to destroy
+molecule: .venv/.complete ## Run the scenarios that make test runs (default, pods, waves) from create to destroy
 	@tools/molecule $(ARGS)
 
 .PHONY: scenarios
-scenarios: .venv/.complete ## Run the scenarios of make everything that share two cores best: cluster, the longest, beside those of make molecule
+scenarios: .venv/.complete ## Run the scenarios of make everything that share two cores best: cluster, the longest, with the tests of pods, beside default and waves
 	@SCENARIOS="cluster default waves" tools/molecule $(ARGS)
 
 .PHONY: lab

@@ -496,7 +496,7 @@ LIKEWISE: list[tuple[str, str]] = [
     (r"ansible-playbook fabric\.rdma\.(rollout|uninstall|cleanup_stale) ", MANIFEST),
     (
         r"ansible-playbook fabric\.rdma\.verify .*verify_level=pods",
-        "molecule/cluster/tests/test_pods.py::test_verify_measures_between_pods",
+        "molecule/cluster/tests/test_day_two.py::test_verify_measures_between_pods",
     ),
     (r"kubectl (apply -f \S+/rbac\.yml|create token|config )", MANIFEST),
     (

@@ -301,8 +301,12 @@ def test_make_test_says_what_it_runs() -> None:
     both = {*re.findall(r"\w+", recipe), *re.findall(r"\w+", left_out)} - {"molecule", "cluster"}
     assert sorted(re.findall(r"\w+", everything)) == sorted({*both, "scenarios", "programs"})
     (nodes,) = re.findall(r'^scenarios: .*\n\t@SCENARIOS="(.+)" tools/molecule', MAKEFILE, re.M)
-    # the longest first: nothing would be beside its end
-    assert nodes.split() == ["cluster", *re.findall(r"\((.*)\)", TARGETS["molecule"])[0].split(", ")]
+    # the longest first: nothing would be beside its end; it has the tests of pods
+    verifier = yaml.safe_load((ROOT / "molecule" / "cluster" / "molecule.yml").read_text())["verifier"]
+    own = sorted(path.name for path in ROOT.glob("molecule/pods/tests/test_*.py"))
+    assert verifier["additional_files_or_dirs"] == [f"../../pods/tests/{name}" for name in own]
+    of_molecule = re.findall(r"\((.*)\)", TARGETS["molecule"])[0].split(", ")
+    assert nodes.split() == ["cluster", *(name for name in of_molecule if name != "pods")]
 
 
 def test_make_molecule_says_what_it_runs() -> None:

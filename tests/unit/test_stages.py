@@ -424,10 +424,10 @@ def test_tests_of_scenarios_are_counted(checkout: Path) -> None:
 def test_scenarios_that_have_targets_of_their_own_are_left_to_them(repo: Path, checkout: Path) -> None:
     own = ["cluster", "dranet", "driver", "kubernetes", "networks", "runtimes"]
     assert {path.parent.name for path in repo.glob("molecule/*/molecule.yml")} > set(own)
-    for name in [*own, "default", "waves"]:
+    for name in [*own, "default", "pods", "waves"]:
         scenario(checkout, name)
     assert run(checkout, "molecule")[0] == 0
-    assert sorted((checkout / "calls").read_text().split("\n")) == ["", "test default", "test waves"]
+    assert sorted((checkout / "calls").read_text().split("\n")) == ["", "test default", "test pods", "test waves"]
 
 
 @pytest.mark.parametrize(

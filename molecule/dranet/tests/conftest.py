@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "cluster" / "tests")]
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "pods" / "tests")]
 
 from claims import Cluster
 from pods import ROOT

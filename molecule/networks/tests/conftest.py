@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "cluster" / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "pods" / "tests"))
 
 from pods import ROOT, Site
 

@@ -26,11 +26,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import POD_IMAGE
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
 
-INVENTORY = ROOT / "inventories" / "cluster"
+# Of the three nodes of the scenario cluster. Others have fewer.
+INVENTORY = Path(os.environ.get("FABRIC_RDMA_INVENTORY") or ROOT / "inventories" / "cluster")
 BIN = Path(sys.executable).parent
-NAMES = ["lab1", "lab2", "lab3"]
-# which of the two has its cable in
+# which of the two cards of a node has its cable in
 CABLED = {"lab1": "mlx5_0", "lab2": "mlx5_1", "lab3": "mlx5_0"}
+NAMES = list(CABLED)[: int(os.environ.get("FABRIC_RDMA_NODES") or 3)]
 # of the first card of lab1
 ADDRESS = plan_nodes(NAMES, 1024, 1)[0].address
 RESOURCE = "rdma/rdma_a100"
