@@ -279,7 +279,12 @@ def run(command: t.Sequence[str], place: Path, env: t.Mapping[str, str], codes: 
     counts.unlink(missing_ok=True)
     modules.write_text("")
     own = {
-        **os.environ,
+        # Python would read a module byte by byte, and compile again what it could keep: who measures may like that for his own output
+        **{
+            key: value
+            for key, value in os.environ.items()
+            if key not in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
+        },
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
         "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callback_plugins"),
         "ANSIBLE_CALLBACKS_ENABLED": "executions",

@@ -12,6 +12,7 @@ import typing as t
 from datetime import datetime, timezone
 
 from ansible import template
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.unsafe_proxy import wrap_var
 
@@ -67,6 +68,10 @@ ANSWERED = (
 # From ansible-core 2.19 on, a text is a template only where it is marked as one, as answers of modules never are. Before, all other texts
 # have to be marked; with those of a node, that takes as long as its decision.
 MARKS_TEMPLATES = hasattr(template, "trust_as_template")
+# From which verbosity on facts are shown that are to be kept quiet, and what is always shown. Until ansible-core 2.18, warnings are hidden
+# with the rest of a result.
+SHOWN_FROM = 3
+SHOWN = ("failed", "unreachable", *(() if MARKS_TEMPLATES else ("warnings", "deprecations")))
 # What Ansible says of a deprecation (Display.deprecated). Other keys end what shows the result, one with both a version and a date, too.
 DEPRECATED = ("msg", "date", "version", "collection_name")
 # Ansible's own classes for it, from ansible-core 2.19 on (module_utils/_internal/_messages.py).
@@ -124,8 +129,16 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """See the documentation of the module."""
-        variables = task_vars or {}
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        result = self._looked(tmp, task_vars or {})
+        quiet = boolean(self._task.args.get("quiet") or False, strict=False) and self._display.verbosity < SHOWN_FROM
+        if quiet and not any(result.get(key) for key in SHOWN):
+            # what is registered has all of it
+            result["_ansible_no_log"] = True
+        return result
+
+    def _looked(self, tmp: str | None, variables: dict[str, t.Any]) -> dict[str, t.Any]:
+        """The result, whoever is to see it."""
+        result: dict[str, t.Any] = super().run(tmp, variables)
         host = str(variables.get("inventory_hostname"))
         foreign = foreign_facts(variables.get("ansible_facts") or {})
         if foreign:
@@ -143,6 +156,7 @@ class ActionModule(ActionBase):
             except (AttributeError, KeyError, TypeError, ValueError) as exc:
                 return {**result, "failed": True, "msg": f"before holds no facts of ib_facts: {exc!r}"}
         conclude = str(arguments.pop("conclude", None) or "")
+        arguments.pop("quiet", None)
         needed = arguments.pop("unless", None)
         if needed is None and arguments.get("before") and self._task.check_mode:
             # a check has changed nothing of what this run knows
@@ -156,7 +170,7 @@ class ActionModule(ActionBase):
             result.update(replayed(arguments["capture"], arguments.get("gather_subset")))
         else:
             answer = self._execute_module(
-                module_name="fabric.rdma.ib_facts", module_args=arguments, task_vars=task_vars
+                module_name="fabric.rdma.ib_facts", module_args=arguments, task_vars=variables
             )
             result.update(of_a_module(answer))
         facts = result.pop("ansible_facts", None) or {}

@@ -67,6 +67,13 @@ options:
       - A task of its own would cost the controller as much for each host as most modules do.
     type: str
     version_added: "0.1.0"
+  quiet:
+    description:
+      - Keeps the facts and what is concluded from them out of what Ansible shows with C(-v), and out of the events of ansible-runner and AWX,
+        of which they would be the larger part. Failures and warnings are shown, and with C(-vvv) all of it.
+    type: bool
+    default: false
+    version_added: "0.1.0"
   before:
     description:
       - Facts C(rdma) of the node from before a change of it. A port of InfiniBand is not Active before a subnet manager has been there, and
@@ -328,7 +335,6 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.roots import open_root
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
@@ -343,6 +349,7 @@ def main() -> None:
             "capture": {"type": "path"},
             "unless": {"type": "list", "elements": "str"},
             "conclude": {"type": "str"},
+            "quiet": {"type": "bool", "default": False},
             "before": {"type": "dict"},
             "wait_timeout": {"type": "int", "default": 120},
         },
@@ -354,6 +361,8 @@ def main() -> None:
     asked = module.params["gather_subset"]
     before = {} if module.check_mode else module.params["before"] or {}
     end = time.monotonic() + module.params["wait_timeout"]
+    if before:
+        from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse  # noqa: PLC0415 - compiled each time
     try:
         while True:
             tree = open_root(module.params["root"], node_answers())

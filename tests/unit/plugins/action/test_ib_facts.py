@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
+from ansible.utils.display import Display
 
-from ansible_collections.fabric.rdma.plugins.action.ib_facts import ActionModule
+from ansible_collections.fabric.rdma.plugins.action.ib_facts import MARKS_TEMPLATES, ActionModule
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 
@@ -361,3 +362,38 @@ def test_a_state_before_is_of_the_host_whose_facts_are_gathered(monkeypatch: pyt
     there = answered(monkeypatch, answer, before=before, delegate_to="m", delegate_facts=True)
     assert there["ansible_facts"]["rdma"]["gathered_of"] == "m"
     assert answered(monkeypatch, answer, before=before, delegate_to="m")["failed"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer", "verbosity", "hidden"),
+    [
+        ({"quiet": True}, {}, 1, True),
+        ({"quiet": "yes", "unless": []}, {}, 1, True),
+        ({"quiet": True, "capture": str(CAPTURE), "gather_subset": ["kernel"]}, {}, 1, True),
+        ({"quiet": True}, {}, 3, False),
+        ({"quiet": False}, {}, 1, False),
+        ({}, {}, 1, False),
+        ({"quiet": True}, {"failed": True, "msg": "no"}, 1, False),
+        ({"quiet": True}, {"unreachable": True, "msg": "gone"}, 1, False),
+    ],
+    ids=["quiet", "known", "capture", "-vvv", "not quiet", "by default", "failed", "unreachable"],
+)
+def test_facts_are_kept_out_of_output_and_events_and_no_failure_is(
+    monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], answer: dict[str, Any], verbosity: int, hidden: bool
+) -> None:
+    monkeypatch.setattr(Display(), "verbosity", verbosity)
+    result, started = acted(arguments, of_this_run(), answer=answer or None)
+    assert result.get("_ansible_no_log", False) is hidden
+    # who registers it has all of it, and the node is told nothing of it
+    assert (
+        ("rdma" in result["ansible_facts"] or "unless" in arguments) if not answer else result["msg"] == answer["msg"]
+    )
+    assert all("quiet" not in given for given in started)
+
+
+def test_a_warning_is_shown_whatever_is_to_be_quiet() -> None:
+    """ansible-core 2.19 shows it beside a result that is hidden, an earlier one hides both."""
+    answer = {"ansible_facts": {"rdma": FOUND}, "warnings": ["look"]}
+    result = acted({"quiet": True}, {}, answer=answer)[0]
+    assert result["warnings"] == ["look"]
+    assert ("_ansible_no_log" in result) is MARKS_TEMPLATES

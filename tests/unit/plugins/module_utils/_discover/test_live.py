@@ -22,6 +22,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import Recorder
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import ANSWERS, DirectoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd import cri as _cri
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.grpc import GrpcError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover import live as _live
@@ -130,7 +131,7 @@ class StandIn:
 
 
 def test_a_runtime_is_asked_only_where_its_socket_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_live, "Cri", StandIn)
+    monkeypatch.setattr(_cri, "Cri", StandIn)
     ask = live_answers(no_program)
     path = str(tmp_path / "s")
     assert ask("cri", path) is None
