@@ -68,10 +68,8 @@ ANSWERED = (
 # From ansible-core 2.19 on, a text is a template only where it is marked as one, as answers of modules never are. Before, all other texts
 # have to be marked; with those of a node, that takes as long as its decision.
 MARKS_TEMPLATES = hasattr(template, "trust_as_template")
-# From which verbosity on facts are shown that are to be kept quiet, and what is always shown. Until ansible-core 2.18, warnings are hidden
-# with the rest of a result.
+# From which verbosity on facts are shown that are to be kept quiet.
 SHOWN_FROM = 3
-SHOWN = ("failed", "unreachable", *(() if MARKS_TEMPLATES else ("warnings", "deprecations")))
 # What Ansible says of a deprecation (Display.deprecated). Other keys end what shows the result, one with both a version and a date, too.
 DEPRECATED = ("msg", "date", "version", "collection_name")
 # Ansible's own classes for it, from ansible-core 2.19 on (module_utils/_internal/_messages.py).
@@ -131,9 +129,14 @@ class ActionModule(ActionBase):
         """See the documentation of the module."""
         result = self._looked(tmp, task_vars or {})
         quiet = boolean(self._task.args.get("quiet") or False, strict=False) and self._display.verbosity < SHOWN_FROM
-        if quiet and not any(result.get(key) for key in SHOWN):
+        # a task may have a word about what a failure is
+        decided = getattr(self._task, "failed_when", None) or getattr(self._task, "until", None)
+        if quiet and not decided and not (result.get("failed") or result.get("unreachable")):
             # what is registered has all of it
             result["_ansible_no_log"] = True
+            # until ansible-core 2.18, they are hidden with it
+            for warning in [] if MARKS_TEMPLATES else result.get("warnings") or []:
+                self._display.warning(str(warning))
         return result
 
     def _looked(self, tmp: str | None, variables: dict[str, t.Any]) -> dict[str, t.Any]:

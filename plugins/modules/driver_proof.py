@@ -95,6 +95,8 @@ def main() -> None:
             with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
                 boot_id = handle.read().strip()
             devices = active_ports(params["facts"])
+            # what Ansible shows of the arguments, and keeps in events
+            params["facts"] = {"devices": devices}
             if before is not None and not devices:
                 devices = before["devices"]
             wanted = {

@@ -71,6 +71,7 @@ options:
     description:
       - Keeps the facts and what is concluded from them out of what Ansible shows with C(-v), and out of the events of ansible-runner and AWX,
         of which they would be the larger part. Failures and warnings are shown, and with C(-vvv) all of it.
+      - Where the task has C(failed_when) or C(until), nothing is kept out, since Ansible decides later what a failure is.
     type: bool
     default: false
     version_added: "0.1.0"

@@ -92,6 +92,8 @@ Json = t.Dict[str, t.Any]
 def begin(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
     earlier = load_mark(found)
     before = snapshot(module.params["before"])
+    # what Ansible shows of the arguments, and keeps in events, has no more of the facts than the node does
+    module.params["before"] = before
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if earlier:
         before, since = earlier["before"] or before, earlier["since"] or since

@@ -259,3 +259,22 @@ def test_a_table_of_names_needs_none() -> None:
     flow.tasks([OWN_VARS, NODE, OWN_VARS], UNKNOWN)
     assert not flow.problems
     assert not flow.uses
+
+
+def facts_set_in(tasks: t.Any) -> list[Task]:
+    """Tasks that make a variable of all facts of a host, blocks followed."""
+    found: list[Task] = []
+    for task in tasks if isinstance(tasks, list) else []:
+        for key in ("block", "rescue", "always", "tasks", "pre_tasks", "post_tasks"):
+            found += facts_set_in(task.get(key))
+        given = task.get("ansible.builtin.set_fact") or {}
+        found += [task] if "{{ ansible_facts['rdma'] }}" in given.values() else []
+    return found
+
+
+def test_facts_that_are_kept_under_another_name_are_in_no_event() -> None:
+    """What set_fact sets is its result, which ansible-runner keeps of each host."""
+    places = [*ROOT.glob("playbooks/*.yml"), *ROOT.glob("playbooks/tasks/*.yml"), *ROOT.glob("roles/*/tasks/*.yml")]
+    kept = {f"{path.relative_to(ROOT)}: {task['name']}": task for path in places for task in facts_set_in(loaded(path))}
+    assert len(kept) > 5
+    assert [name for name, task in kept.items() if task.get("no_log") is not True] == []

@@ -14,7 +14,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from ansible.utils.display import Display
 
-from ansible_collections.fabric.rdma.plugins.action.ib_facts import MARKS_TEMPLATES, ActionModule
+from ansible_collections.fabric.rdma.plugins.action.ib_facts import ActionModule
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 
@@ -391,9 +391,26 @@ def test_facts_are_kept_out_of_output_and_events_and_no_failure_is(
     assert all("quiet" not in given for given in started)
 
 
-def test_a_warning_is_shown_whatever_is_to_be_quiet() -> None:
-    """ansible-core 2.19 shows it beside a result that is hidden, an earlier one hides both."""
+@pytest.mark.parametrize("keyword", ["failed_when", "until"])
+def test_what_the_task_may_call_a_failure_is_not_hidden(monkeypatch: pytest.MonkeyPatch, keyword: str) -> None:
+    monkeypatch.setattr(Display(), "verbosity", 0)
+    for given, hidden in (({keyword: ["x"]}, False), ({keyword: []}, True)):
+        task = task_of({"quiet": True}, **given)
+        connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp"), has_pipelining=True)
+        plugin = ActionModule(task, connection, SimpleNamespace(), None, Templar(DataLoader()), None)
+        plugin._discovered_interpreter_key = None
+        monkeypatch.setattr(plugin, "_execute_module", lambda **_given: {"ansible_facts": {"rdma": FOUND}})
+        assert ("_ansible_no_log" in plugin.run(task_vars={"inventory_hostname": "n"})) is hidden
+
+
+@pytest.mark.parametrize("shows_them", [True, False], ids=["from 2.19 on", "until 2.18"])
+def test_a_warning_is_shown_whatever_is_quiet(monkeypatch: pytest.MonkeyPatch, shows_them: bool) -> None:
+    """ansible-core 2.19 shows it beside a result that is hidden, an earlier one hides both: there, the action shows it."""
+    said: list[str] = []
+    monkeypatch.setattr(Display(), "warning", said.append)
+    monkeypatch.setattr("ansible_collections.fabric.rdma.plugins.action.ib_facts.MARKS_TEMPLATES", shows_them)
+    monkeypatch.setattr("ansible_collections.fabric.rdma.plugins.action.ib_facts.wrap_var", lambda value: value)
     answer = {"ansible_facts": {"rdma": FOUND}, "warnings": ["look"]}
     result = acted({"quiet": True}, {}, answer=answer)[0]
-    assert result["warnings"] == ["look"]
-    assert ("_ansible_no_log" in result) is MARKS_TEMPLATES
+    assert (result["warnings"], result["_ansible_no_log"]) == (["look"], True)
+    assert said == ([] if shows_them else ["look"])

@@ -23,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, lay, unpacked
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.roce_node import rails
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import answer, run
 
 CAPTURE = CAPTURES / "ib-a100-1.capture"
 FACTS = gather(open_tree(str(CAPTURE)))
@@ -503,3 +503,22 @@ def test_an_example_gives_what_is_documented(module: str, arguments: dict[str, t
     insist_on_return(module, result)
     if arguments.get("name") == "nvidia-peermem" and result.get("failed"):
         assert os.listdir(tmp_path) == ["spec.json"]
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "facts"),
+    [
+        ("node_change", {**MARK, "state": "begun", "before": FACTS, "roles": ["ofed"]}, "before"),
+        ("driver_proof", {"method": "doca", "version": "2.9.1", "facts": FACTS}, "facts"),
+    ],
+)
+def test_arguments_that_are_facts_do_not_come_back_whole(
+    module: str, arguments: dict[str, t.Any], facts: str, tmp_path: Path
+) -> None:
+    """Ansible returns the arguments of a module, and ansible-runner keeps them in the event of each host."""
+    for check in (True, False):
+        prelude = IN_PLACE.replace("DIRECTORY", str(tmp_path))
+        result = answer(module, check, prelude, **here(arguments, tmp_path))
+        assert result["changed"]
+        assert "devices" in result["invocation"]["module_args"][facts]
+        assert len(json.dumps(result["invocation"])) < len(json.dumps(FACTS)) / 4

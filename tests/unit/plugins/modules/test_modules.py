@@ -24,6 +24,14 @@ CAPTURE = CAPTURES / "ib-a100-1.capture"
 
 
 def run(module: str, check: bool = False, prelude: str = "", **arguments: Any) -> dict[str, Any]:
+    """The same without what is not the module's own: its arguments, and what exit_json() says of a file."""
+    result = answer(module, check, prelude, **arguments)
+    for key in ("invocation", "gid", "group", "mode", "owner", "state", "uid"):
+        result.pop(key, None)
+    return result
+
+
+def answer(module: str, check: bool = False, prelude: str = "", **arguments: Any) -> dict[str, Any]:
     """What a module prints, or {"killed": True}. prelude: code that its process runs first, to put faults in its way."""
     given = {"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check, "_ansible_remote_tmp": "/tmp"}}
     # ansible-core 2.19 and newer want to know how the arguments are encoded
@@ -45,11 +53,7 @@ def run(module: str, check: bool = False, prelude: str = "", **arguments: Any) -
     if code == -signal.SIGKILL:
         return {"killed": True}
     assert out, err
-    result: dict[str, Any] = json.loads(out)
-    # what exit_json() says of a file is not the module's own
-    for key in ("invocation", "gid", "group", "mode", "owner", "state", "uid"):
-        result.pop(key, None)
-    return result
+    return dict(json.loads(out))
 
 
 @pytest.mark.parametrize("check", [False, True])
