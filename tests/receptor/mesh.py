@@ -143,8 +143,9 @@ class Mesh:
         self.wait_for(*executing)
 
     def _tls(self, name: str, authority: Authority) -> list[dict[str, t.Any]]:
+        # whoever has signed its own certificate, it trusts those of the mesh
         own = authority.issue(name)
-        certificate = str(authority.certificate)
+        certificate = str(self.authority.certificate)
         server = {"name": "server", **own, "requireclientcert": True, "clientcas": certificate, "mintls13": True}
         return [
             {"tls-server": server},

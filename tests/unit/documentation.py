@@ -178,12 +178,13 @@ CORE = "ansible-core>=2.17,<2.22"
 
 
 def _pip(words: list[str]) -> list[str]:
-    """By the parser of pip itself."""
+    """By the parser of pip itself. A package that is named has the version that the tests have."""
+    pinned = {line.strip() for file in ROOT.glob("requirements*.txt") for line in file.read_text().splitlines()}
     command = create_command(words[1])
     _options, packages = command.parser.parse_args(words[2:])
     files = [Path(after).name for word, after in itertools.pairwise(words) if word in ("-r", "--requirement")]
     return [f"there is no file {name}" for name in files if not (ROOT / name).is_file()] + [
-        f"{name} is in no file of versions" for name in packages if name not in (CORE, "ansible-core")
+        f"{name} is in no file of versions" for name in packages if name not in (CORE, "ansible-core", *pinned)
     ]
 
 
