@@ -45,7 +45,7 @@ WELL: dict[str, tuple[Json, str]] = {
     "discover": ({}, "Show what the hosts have"),
     "doctor": ({"doctor_fail_on": "never"}, "Show what was found"),
     "doctor_bundle": ({}, "Bundle"),
-    "everyone": ({}, "Forget who was in the play before"),
+    "everyone": ({}, "Bring back the hosts that dropped out"),
     "fabric": ({}, "Map the fabric"),
     "plan": ({}, "Show what is selected"),
     "prepare": ({}, "Show what was done and what is left"),
