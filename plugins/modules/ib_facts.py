@@ -336,6 +336,7 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.roots import open_root
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
@@ -362,8 +363,6 @@ def main() -> None:
     asked = module.params["gather_subset"]
     before = {} if module.check_mode else module.params["before"] or {}
     end = time.monotonic() + module.params["wait_timeout"]
-    if before:
-        from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse  # noqa: PLC0415 - compiled each time
     try:
         while True:
             tree = open_root(module.params["root"], node_answers())

@@ -53,16 +53,6 @@ def test_verify_measures_between_pods(site: Site) -> None:
     assert "between Pods" in (site.output / "summary.txt").read_text()
 
 
-def test_a_plugin_that_is_gone(site: Site) -> None:
-    """What a node offers is what the plugin reports: nothing while there is none."""
-    pod = site.plugin_pod("lab2")["metadata"]
-    site.core.delete_namespaced_pod(pod["name"], pod["namespace"])
-    site.wait("nothing is offered", lambda: site.allocatable("lab2") == 0)
-    site.wait("it is back", lambda: site.allocatable("lab2") == SHARES, seconds=300)
-    assert site.plugin_pod("lab2")["metadata"]["uid"] != pod["uid"]
-    assert site.allocatable("lab1") == SHARES
-
-
 def test_a_cordoned_and_tainted_node_keeps_its_resource(site: Site) -> None:
     taint = {"key": "account", "value": "x", "effect": "NoExecute"}
     before = site.plugin_pod("lab1")["metadata"]["uid"]

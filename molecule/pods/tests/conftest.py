@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+# of the scenario cluster, too, by a link
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from pods import Site
 

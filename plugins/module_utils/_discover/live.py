@@ -15,6 +15,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.addresses import addresses_answer
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ethtool import ethtool_answer
@@ -53,8 +54,6 @@ def _cri(path: str) -> t.Optional[str]:
     socket_path = "/" + path
     if not os.access(socket_path, os.R_OK | os.W_OK):
         return None
-    from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri  # noqa: PLC0415 - compiled each time
-
     cri = Cri(socket_path, _CRI_TIMEOUT)
     try:
         version = cri.version()[1]

@@ -22,7 +22,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import Recorder
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import ANSWERS, DirectoryTree
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd import cri as _cri
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.grpc import GrpcError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover import live as _live
@@ -131,7 +130,7 @@ class StandIn:
 
 
 def test_a_runtime_is_asked_only_where_its_socket_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cri, "Cri", StandIn)
+    monkeypatch.setattr(_live, "Cri", StandIn)
     ask = live_answers(no_program)
     path = str(tmp_path / "s")
     assert ask("cri", path) is None
