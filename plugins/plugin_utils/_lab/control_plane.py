@@ -525,13 +525,18 @@ def serve(directory: str) -> None:
     )
 
 
+def _is_there(pid: str, directory: str) -> bool:
+    """Whether a process that holds a directory is there still: it has let go of the lock some time before it ends."""
+    return pid.isdigit() and os.path.abspath(directory) in read(f"/proc/{pid}/cmdline").split("\0")
+
+
 def stop_control_plane(directory: str, keep: bool = False, patience: float = PATIENCE) -> None:
     """Ends what runs in a directory, and removes that; keep: what it has written stays. Nothing to do is not an error."""
     end = time.monotonic() + patience
-    told = ""
-    while control_plane_runs(directory):
-        pid = read(_file(directory, LOCK_FILE)).strip()
-        if pid.isdigit() and pid != told:
+    pid = told = ""
+    while (runs := control_plane_runs(directory)) or _is_there(pid, directory):
+        pid = read(_file(directory, LOCK_FILE)).strip() or pid
+        if runs and pid.isdigit() and pid != told:
             # once: the second signal would end it before it has ended its parts
             told = pid
             with contextlib.suppress(ProcessLookupError):

@@ -112,12 +112,12 @@ def gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
-def held(directory: Path) -> int:
+def held(directory: Path, holder: str = HOLDER) -> int:
     """Leaves a process running in a directory, which may have begun before. The number of its program's process."""
     claim(str(directory))
     (directory / "word").touch()
     (directory / "pid").unlink(missing_ok=True)
     leave_running(
-        str(directory), [sys.executable, "-c", HOLDER, str(directory)], lambda: None, PYTHONPATH=str(COLLECTIONS)
+        str(directory), [sys.executable, "-c", holder, str(directory)], lambda: None, PYTHONPATH=str(COLLECTIONS)
     )
     return sleeper(directory)

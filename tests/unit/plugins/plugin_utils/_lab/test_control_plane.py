@@ -29,7 +29,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane imp
     stop_control_plane,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import KUBERNETES_PROGRAMS
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, free_ports
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, free_ports, read
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import (
     COLLECTIONS,
     HOLDER,
@@ -74,6 +74,14 @@ def test_it_runs_until_it_is_stopped(directory: Path) -> None:
     assert gone(pid)
     assert not directory.exists()
     stop_control_plane(str(directory))
+
+
+def test_its_own_process_is_gone_too_when_it_is_stopped(directory: Path) -> None:
+    """An interpreter takes a while to end after it has let go of the lock: on a busy machine, long enough to be seen."""
+    held(directory, "import atexit, time\natexit.register(time.sleep, 1)\n" + HOLDER)
+    pid = int((directory / "lock").read_text())
+    stop_control_plane(str(directory), patience=limit(30))
+    assert read(f"/proc/{pid}/cmdline") == ""
 
 
 def test_it_ends_with_its_directory(directory: Path) -> None:
