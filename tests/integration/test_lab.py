@@ -14,7 +14,12 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.container import bridge_name, machine_name, places_here
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.container import (
+    bridge_name,
+    container_trouble,
+    machine_name,
+    places_here,
+)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.lab import Lab
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabSpec
@@ -57,6 +62,8 @@ def test_a_node_comes_dies_comes_back_and_leaves_nothing(tmp_path: Path) -> None
         result = lab.present(wish)
         assert result.changed
         print(f"one node as {result.engine}: {result.seconds}, {result.notes}")
+        # where nothing rules containers out, they come up
+        assert (result.engine == "container") is (container_trouble() is None)
         assert (result.engine == "container") is (result.notes == [])
         assert on_node(directory, "hostname") == "lab1\n"
         assert on_node(directory, "systemctl", "is-active", "containerd") == "active\n"

@@ -533,7 +533,9 @@ def _is_there(pid: str, directory: str) -> bool:
 def stop_control_plane(directory: str, keep: bool = False, patience: float = PATIENCE) -> None:
     """Ends what runs in a directory, and removes that; keep: what it has written stays. Nothing to do is not an error."""
     end = time.monotonic() + patience
-    pid = told = ""
+    told = ""
+    # also of one that has let go before this looks
+    pid = read(_file(directory, LOCK_FILE)).strip()
     while (runs := control_plane_runs(directory)) or _is_there(pid, directory):
         pid = read(_file(directory, LOCK_FILE)).strip() or pid
         if runs and pid.isdigit() and pid != told:

@@ -195,9 +195,12 @@ DRANET_PROGRAM = GoProgram(
 
 
 def places(cache_dir: str) -> tuple[dict[str, str], str]:
-    """Where the programs of Kubernetes and the device plugin are, or will be when they are built: what is given counts."""
+    """Where the programs of Kubernetes and the device plugin are, or will be when they are built: what is given counts.
+
+    Raises LabError when FABRIC_RDMA_DEVICE_PLUGIN names something else than a program.
+    """
     place, given = KUBERNETES.place(cache_dir), os.environ.get("FABRIC_RDMA_DEVICE_PLUGIN")
-    plugin = os.path.abspath(given) if given else os.path.join(DEVICE_PLUGIN.place(cache_dir), DEVICE_PLUGIN.name)
+    plugin = _insist_on_program(given) if given else os.path.join(DEVICE_PLUGIN.place(cache_dir), DEVICE_PLUGIN.name)
     return {**{name: os.path.join(place, name) for name in KUBERNETES_PROGRAMS}, **_given()}, plugin
 
 
@@ -228,12 +231,15 @@ def kubernetes_programs(
 def device_plugin_program(cache_dir: str, progress: Progress, alive: Alive) -> str:
     """Where the shared device plugin is: FABRIC_RDMA_DEVICE_PLUGIN, else in the cache, built when it is not there."""
     given = os.environ.get("FABRIC_RDMA_DEVICE_PLUGIN")
-    if not given:
-        return build_go_program(DEVICE_PLUGIN, cache_dir, progress, alive)
-    if os.path.isfile(given) and os.access(given, os.X_OK):
-        return os.path.abspath(given)
+    return _insist_on_program(given) if given else build_go_program(DEVICE_PLUGIN, cache_dir, progress, alive)
+
+
+def _insist_on_program(path: str) -> str:
+    """What FABRIC_RDMA_DEVICE_PLUGIN names."""
+    if os.path.isfile(path) and os.access(path, os.X_OK):
+        return os.path.abspath(path)
     raise LabError(
-        f"FABRIC_RDMA_DEVICE_PLUGIN={given} is not a program", "name one, or unset it to have the plugin built here"
+        f"FABRIC_RDMA_DEVICE_PLUGIN={path} is not a program", "name one, or unset it to have the plugin built here"
     )
 
 

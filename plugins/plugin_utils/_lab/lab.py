@@ -301,6 +301,7 @@ class Lab:
         if spec.kubernetes or any(node.hcas != NodePlan.hcas for node in spec.nodes):
             if spec.engine == "container":
                 raise LabError("containers have no RDMA devices and no kubelet", "use engine: qemu, or auto")
+            notes.append("virtual machines: containers have no RDMA devices and no kubelet")
             return "qemu"
         state = self.place.state()
         if spec.engine == "auto" and state.get("engine") == "qemu" and any(node.running for node in self.place.nodes()):

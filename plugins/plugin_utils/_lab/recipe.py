@@ -143,6 +143,15 @@ _SETUP = """\
 #!/bin/sh
 # Makes this virtual machine the node that its configuration disk describes. Runs at every boot.
 set -eu
+# What goes wrong is told on the console, where whoever waits for the node looks, and in the journal.
+exec 3>&2 2>/run/fabric-rdma-lab.trouble
+end() {
+  code=$?
+  cat /run/fabric-rdma-lab.trouble >&3
+  [ "$code" -eq 0 ] || trouble=$(tail -n 1 /run/fabric-rdma-lab.trouble)
+  [ "$code" -eq 0 ] || echo "fabric.rdma lab: ${LAB_NAME:-node} is not set up: ${trouble:-exit code $code}" >/dev/console
+}
+trap end EXIT
 known=$([ ! -e /etc/systemd/system/kubelet.service ] || echo yes)
 tar --extract --file=/dev/vdb --directory=/ --no-same-owner
 . /etc/fabric-rdma-lab.conf
@@ -161,7 +170,7 @@ if [ ! -d /sys/module/fabric_lab_pci ] &&
   ! trouble=$(insmod /usr/local/lib/fabric-rdma-lab/fabric_lab_pci.ko 2>&1); then
   if [ -n "$LAB_KUBERNETES" ]; then
     # the device plugin would offer nothing
-    echo "fabric.rdma lab: $LAB_NAME is not set up: $trouble" >/dev/console
+    echo "$trouble" >&2
     exit 1
   fi
   echo "fabric.rdma lab: RDMA devices stay outside the PCI tree: $trouble" >/dev/console

@@ -132,8 +132,14 @@ def test_content_counts_and_nothing_else(tmp_path: Path, given: Image, monkeypat
         last, keys = disk, {*keys, key}
     assert build_kubernetes(str(cache), given, lambda _text: None, lambda: None).key == made()[1]
     (tmp_path / "elsewhere" / "kubelet").unlink()
-    (tmp_path / "elsewhere" / "k8s-rdma-shared-dp").unlink()
     assert cached_kubernetes(str(cache), given) is None
+    # what check mode says is what the run says
+    plugin = tmp_path / "elsewhere" / "k8s-rdma-shared-dp"
+    plugin.unlink()
+    for make in (plugin.mkdir, plugin.rmdir):
+        with pytest.raises(LabError, match=r"FABRIC_RDMA_DEVICE_PLUGIN=\S+ is not a program; name one"):
+            cached_kubernetes(str(cache), given)
+        make()
 
 
 def test_a_system_brings_its_images(tmp_path: Path, given: Image) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
@@ -76,10 +77,14 @@ def test_it_runs_until_it_is_stopped(directory: Path) -> None:
     stop_control_plane(str(directory))
 
 
-def test_its_own_process_is_gone_too_when_it_is_stopped(directory: Path) -> None:
+@pytest.mark.parametrize("ends_by_itself", [False, True])
+def test_its_own_process_is_gone_too_when_it_is_stopped(directory: Path, ends_by_itself: bool) -> None:
     """An interpreter takes a while to end after it has let go of the lock: on a busy machine, long enough to be seen."""
     held(directory, "import atexit, time\natexit.register(time.sleep, 1)\n" + HOLDER)
     pid = int((directory / "lock").read_text())
+    if ends_by_itself:
+        os.kill(pid, signal.SIGTERM)
+        assert eventually(lambda: not control_plane_runs(str(directory)))
     stop_control_plane(str(directory), patience=limit(30))
     assert read(f"/proc/{pid}/cmdline") == ""
 

@@ -103,14 +103,16 @@ def test_containers_are_no_nodes_of_a_cluster(
 ) -> None:
     monkeypatch.setattr(lab, "container_trouble", lambda: None)
     mine = Lab(str(tmp_path), pytest.fail)
-    assert mine._engine(spec(tmp_path, engine="auto", **changes), []) == "qemu"
+    notes: list[str] = []
+    assert mine._engine(spec(tmp_path, engine="auto", **changes), notes) == "qemu"
+    assert notes == ["virtual machines: containers have no RDMA devices and no kubelet"]
     with pytest.raises(LabError, match="containers have no RDMA devices and no kubelet; use engine: qemu, or auto"):
         mine._engine(spec(tmp_path, engine="container", **changes), [])
 
 
 @pytest.mark.parametrize("panics", [0, 1, 2, 3])
 def test_a_guest_that_panics_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, panics: int) -> None:
-    """Twice, and it is said. A guest cannot be made to do it at will."""
+    """Twice, and it is said. (Of one that has booted, the scenario cluster proves it: while it boots, none does it at will.)"""
     started: list[str] = []
     monkeypatch.setattr(lab, "start_virtual_machines", lambda *_all: started.append("start"))
     monkeypatch.setattr(lab, "stop_all", lambda _place: started.append("stop"))

@@ -89,29 +89,56 @@ def test_scripts_are_valid_shell() -> None:
         subprocess.run(["sh", "-n"], input=script, text=True, check=True)
 
 
+UNKNOWN = "insmod: ERROR: Unknown symbol"
+
+
 @pytest.mark.parametrize(
-    ("kubernetes", "code", "said"),
+    ("kubernetes", "stub", "code", "said"),
     [
-        ("", 0, "lab: RDMA devices stay outside the PCI tree: insmod: ERROR: Unknown symbol"),
-        ("1", 1, f"lab: lab1{TROUBLE_TEXT}insmod: ERROR: Unknown symbol"),
+        ("", "", 0, "lab1 is set up"),
+        ("1", "", 0, "lab1 is set up"),
+        ("", f"insmod() {{ echo {UNKNOWN} >&2; return 1; }}", 0, f"RDMA devices stay outside the PCI tree: {UNKNOWN}"),
+        # a node of a cluster would have nothing for the device plugin
+        ("1", f"insmod() {{ echo {UNKNOWN} >&2; return 1; }}", 1, f"lab1{TROUBLE_TEXT}{UNKNOWN}"),
+        ("", "tar() { echo tar: damaged >&2; return 2; }", 2, f"node{TROUBLE_TEXT}tar: damaged"),
+        ("", "modprobe() { echo modprobe: no rdma_rxe >&2; return 1; }", 1, f"lab1{TROUBLE_TEXT}modprobe: no rdma_rxe"),
+        ("", "rdma() { echo error: no $2 >&2; return 3; }", 3, f"lab1{TROUBLE_TEXT}error: no add"),
+        ("", "ip() { return 4; }", 4, f"lab1{TROUBLE_TEXT}exit code 4"),
+        ("1", "mount() { echo mount: no vdc >&2; return 32; }", 32, f"lab1{TROUBLE_TEXT}mount: no vdc"),
     ],
 )
-def test_a_module_that_cannot_be_loaded_is_told(tmp_path: Path, kubernetes: str, code: int, said: str) -> None:
-    """That part of the setup script, run. A node of a cluster would have nothing for the device plugin."""
+def test_a_node_tells_what_keeps_it_from_being_set_up(
+    tmp_path: Path, kubernetes: str, stub: str, code: int, said: str
+) -> None:
+    """The setup script, run with programs that do nothing, of which one fails. What is told ends the wait for the node."""
     script = FILES["usr/local/sbin/fabric-rdma-lab-setup"][1]
-    (part,) = re.findall(r"^trouble=$.*?^fi$", script, re.M | re.S)
-    console = tmp_path / "console"
-    part = part.replace("/sys/module", str(tmp_path)).replace("/dev/console", str(console))
-    begin = f"set -eu\nLAB_NAME=lab1 LAB_KUBERNETES={kubernetes}\n"
-    stub = "insmod() { echo insmod: ERROR: Unknown symbol >&2; return 1; }\n"
-    assert subprocess.run(["sh", "-c", begin + stub + part], check=False).returncode == code
-    assert console.read_text() == f"fabric.rdma {said}\n"
-    # a module that is there, also from before
-    console.unlink()
-    for more in ("insmod() { :; }\n", stub):
-        assert subprocess.run(["sh", "-c", begin + more + part], check=False).returncode == 0
-        (tmp_path / "fabric_lab_pci").mkdir(exist_ok=True)
-    assert not console.exists()
+    for place in (
+        "/proc/sys/net/ipv4/conf/all",
+        "/proc/sys/kernel",
+        "/sys/module",
+        "/sys/class/net",
+        "/run",
+        "/etc",
+        "/dev",
+    ):
+        (tmp_path / place.strip("/")).mkdir(parents=True)
+    script = script.replace(">/dev/console", ">>/dev/console")  # a device keeps what was written before
+    script = re.sub(r"/(proc|sys|run|etc|dev)/(?!null)", rf"{tmp_path}/\1/", script)
+    settings = f"LAB_NAME=lab1 LAB_KUBERNETES={kubernetes} LAB_MANAGEMENT_ADDRESS=a LAB_GATEWAY=b LAB_HCAS='mlx5_0 eth1 c eth1'\n"
+    (tmp_path / "etc" / "fabric-rdma-lab.conf").write_text(settings)
+    programs = "".join(
+        f"{name}() {{ :; }}\n" for name in ("tar", "ip", "modprobe", "insmod", "mount", "systemctl", "mkdir")
+    )
+    programs += "rdma() { :; }\nmountpoint() { return 1; }\n"
+    done = subprocess.run(["sh", "-c", programs + stub + "\n" + script], check=False, capture_output=True, text=True)
+    told = (tmp_path / "dev" / "console").read_text()
+    assert (done.returncode, told.splitlines()[0]) == (code, f"fabric.rdma lab: {said}")
+    # the journal has what was not caught
+    assert (said.rpartition(TROUBLE_TEXT)[2] in done.stderr) is (code != 0 and "exit code" not in said)
+    # whoever waits takes it for the end, or does not
+    assert (TROUBLE_TEXT in told) is (code != 0)
+    if code == 0:
+        assert told.splitlines()[-1] == "fabric.rdma lab: lab1 is set up"
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"no bytecode", "read-only"])
