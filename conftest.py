@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """For all tests of the checkout: in continuous integration, and in the stages of tools/test, a skipped test is a failed one.
 
-A test that is skipped where a program is missing, or a right, proves nothing, and nobody sees it. The exceptions are listed here:
-what they wait for is other people's data, or somebody's own cluster, and not a machine that is set up.
+A test that is skipped where a program is missing, or a right, or other people's definitions, proves nothing, and nobody sees it. The
+exceptions are listed here: what they wait for is somebody's own cluster, and not a machine that is set up.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ import typing as t
 import pytest
 
 MAY_SKIP = (
-    # other people's definitions, which may lie beside the checkout and are not part of the project: on a control plane, in `make kubernetes`
-    "no definitions in ",
-    "no definitions of the Network Operator in ",
     # KUBECONFIG is set
     "the cluster of KUBECONFIG is not ours",
 )

@@ -341,7 +341,6 @@ def test_every_release_of_the_operator_takes_the_objects(site: Site) -> None:
     """Every object of a release is taken under strict validation, by the release's own definitions and by the newest."""
     own = own_definitions()
     if not own:
-        # in continuous integration and in make everything, a failure: conftest.py does not list this skip
         pytest.skip(
             f"no release of the Network Operator has definitions of its own in {definitions.FOLDER}: none was tried {definitions.ELSEWHERE}"
         )
