@@ -60,8 +60,24 @@ def assert_measured(site: Site) -> None:
         assert {test[side]["host"] for test in tests for side in ("client", "server")} == set(NAMES)
     assert {look["host"] for look in evidence["inspections"]} == set(NAMES)
     assert {look["verdict"] for look in evidence["inspections"]} == {"pass"}
+    figures = assert_bandwidth(evidence)
+    group = load(site.output / "report.json")["groups"]["a100"]
+    shown = [each for each in group["measurements"] if (each["level"], each["test"]) == ("pods", "ib_write_bw")]
+    assert sorted(each["value"] for each in shown) == sorted(figures)
     for name in ("summary.txt", "report.html"):
         assert "between Pods" in (site.output / name).read_text(), name
+    page = (site.output / "report.html").read_text()
+    for figure in figures:
+        assert f"{figure:.3g} Gb/s" in page, figure
+
+
+def assert_bandwidth(evidence: dict[str, t.Any]) -> list[float]:
+    """Every ib_write_bw between Pods has a figure. All of them, in Gb/s."""
+    tests = [test for test in evidence["tests"] if (test["level"], test["test"]) == ("pods", "ib_write_bw")]
+    assert tests
+    figures = [test["bandwidth_gbps"]["average"] for test in tests]
+    assert all(figure > 0 for figure in figures)
+    return figures
 
 
 def assert_device_and_memory(site: Site, user: int) -> None:
