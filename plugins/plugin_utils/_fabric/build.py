@@ -48,12 +48,13 @@ class Question(t.TypedDict):
 
 
 class _Known(t.NamedTuple):
-    """What all hosts have told. neighbours: by host; a host that told nothing is not there."""
+    """What all hosts have told. neighbours: by host; a host that told nothing is not there. silent: why a host gave no answer."""
 
     fabric: Fabric
     neighbours: dict[str, dict[str, Neighbour]]
     sources: list[Told]
     warnings: list[str]
+    silent: dict[str, str]
 
 
 class _Wanted(t.NamedTuple):
@@ -101,10 +102,14 @@ class _Joined:
 
 def _heard(answers: t.Mapping[str, t.Any]) -> _Known:
     """answers: by host what the module fabric_map returned, {programs: [{program, text, error}]}."""
-    known = _Known(Fabric({}, {}, {}), {}, [], [])
+    known = _Known(Fabric({}, {}, {}), {}, [], [], {})
     joined = _Joined()
     for host in sorted(answers, key=natural_key):
         rows = answers[host].get("programs") if isinstance(answers[host], t.Mapping) else None
+        if rows is None:
+            given = answers[host] if isinstance(answers[host], t.Mapping) else {}
+            known.silent[host] = printable(" ".join(str(given.get("msg") or "it did not answer").split()))[:200]
+            known.warnings.append(f"host {host}: its cables were not looked at: {known.silent[host]}")
         for row in rows if isinstance(rows, (list, tuple)) else ():
             if not isinstance(row, t.Mapping):
                 continue
@@ -217,6 +222,8 @@ def _found(row: _Wanted, known: _Known) -> tuple[list[Place], str]:
                 "no host has reported an InfiniBand fabric: ibnetdiscover needs infiniband-diags, ib_umad and root on one host",
             )
         return [], "it is in none of the fabrics that ibnetdiscover has seen"
+    if row.host in known.silent:
+        return [], f"its host gave no answer: {known.silent[row.host]}"
     if row.host not in known.neighbours:
         return [], "its host does not tell of neighbours: install and start lldpd, and let the switches speak LLDP"
     told = known.neighbours[row.host]

@@ -128,6 +128,18 @@ def test_the_rails_of_the_plan_count() -> None:
         (True, {}, "its host does not tell of neighbours: install and start lldpd", []),
         (
             True,
+            {"n1": {"unreachable": True, "msg": "Connection\ntimed out"}},
+            "its host gave no answer: Connection timed out",
+            ["host n1: its cables were not looked at: Connection timed out"],
+        ),
+        (
+            True,
+            {"n1": {}},
+            "its host gave no answer: it did not answer",
+            ["host n1: its cables were not looked at: it did not answer"],
+        ),
+        (
+            True,
             {"n1": {"programs": [{"program": "lldpctl", "text": '{"lldp": {}}', "error": None}]}},
             "no switch has announced itself",
             ["host n1: lldpctl reported no switch"],
