@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""verify.yml with a host that is gone: it is waited for once, its pairs have the reason, and the others are measured."""
+"""Hosts that are gone: each is waited for once and is told with its reason, the others go on, and nothing is untold when none is left."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.benchmarks.playbooks import lacking_hosts
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
 
 if t.TYPE_CHECKING:
@@ -98,3 +99,127 @@ def test_those_that_are_there_are_planned_whoever_a_limit_leaves_out(
     for _run in (done, alone):
         planned = load(tmp_path / "output" / "plan.json")["groups"]
         assert {name: entry["planned"] for name, entry in planned.items()} == {"there": True, "gone": False}
+
+
+# Leads to a stand-in on this machine, and no longer once a module has begun there.
+SSH = """#!/bin/sh
+for word; do case $word in node-*) host=$word ;; esac; last=$word; done
+gone() { grep -qsx %(module)s "%(place)s/first/$host/calls"; }
+gone || { sh -c "$last"; code=$?; gone || exit "$code"; }
+echo "ssh: connect to host $host port 22: Connection timed out" >&2
+exit 255
+"""
+
+
+def stand_ins(place: Path, gone_at: str = "apt") -> Path:
+    """An inventory of two nodes that lack everything. Each is gone once a module has begun there. Where they are told: place / output."""
+    inventory = json.loads(lacking_hosts(place, 2).read_text())
+    ssh = place / "ssh"
+    ssh.write_text(SSH % {"place": place, "module": gone_at})
+    ssh.chmod(0o755)
+    inventory["all"]["children"]["rdma"]["vars"] = {
+        "ansible_connection": "ssh",
+        "ansible_ssh_executable": str(ssh),
+        "ansible_ssh_transfer_method": "piped",
+        "ansible_ssh_args": "",
+        "ansible_pipelining": False,
+        "ansible_remote_tmp": str(place / "remote"),
+    }
+    inventory["all"]["vars"] = {
+        "ansible_become": False,
+        "rdma_output_dir": str(place / "output"),
+        "rdma_serial": ["100%"],
+    }
+    group = inventory["all"]["children"]["rdma"]["children"]["gpu"]["vars"]
+    group["ansible_python_interpreter"] = f"{place}/first/{{{{ inventory_hostname }}}}/python"
+    path = place / "hosts.json"
+    path.write_text(json.dumps(inventory))
+    return path
+
+
+def outcomes(place: Path) -> dict[str, dict[str, t.Any]]:
+    return dict(load(place / "output" / "outcomes.json")["hosts"])
+
+
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
+@pytest.mark.parametrize("playbook", ["prepare", "site"])
+def test_what_becomes_of_nodes_is_told_when_all_are_lost_in_their_change(
+    whose: str, playbook: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Ansible gives no host back to a later play that it has lost: without them, there would be nobody to tell of."""
+    user: User = request.getfixturevalue(whose)
+    done = user.run("ansible-playbook", "-i", str(stand_ins(tmp_path)), f"fabric.rdma.{playbook}", check=False)
+    # of the run, not of a connection
+    assert done.returncode == 2, done.stdout + done.stderr
+    # no later play waits for them once more
+    assert done.stdout.count("UNREACHABLE!") == 2, done.stdout
+    told = outcomes(tmp_path)
+    assert {name: one["state"] for name, one in told.items()} == {"node-00001": "lost", "node-00002": "lost"}
+    assert all(one["step"] == "ofed" and "no longer answer" in one["message"] for one in told.values())
+    if playbook == "site":
+        for file in ("summary.txt", "report.html"):
+            text = " ".join((tmp_path / "output" / file).read_text().split())
+            assert all(f"{name} was lost in the step ofed" in text for name in told), text
+        assert set(load(tmp_path / "output" / "facts.json")) == set(told)
+        assert load(tmp_path / "output" / "plan.json")["groups"]
+
+
+def test_a_node_that_is_lost_where_no_play_is_left_is_not_what_it_was(newest_user: User, tmp_path: Path) -> None:
+    """With a limit that does not name the controller, Ansible ends the run. What an earlier one has told no longer counts."""
+    inventory = str(stand_ins(tmp_path))
+    finished = {"state": "finished", "wave": 1, "step": None, "task": None, "message": None, "remedy": None}
+    (tmp_path / "output").mkdir()
+    document = {"schema": 1, "hosts": {"node-00001": finished, "node-00002": finished}}
+    (tmp_path / "output" / "outcomes.json").write_text(json.dumps(document))
+    words = ("ansible-playbook", "-i", inventory, "--limit", "node-00001")
+    done = newest_user.run(*words, "fabric.rdma.prepare", check=False)
+    assert done.returncode == 4, done.stdout
+    (one,) = outcomes(tmp_path).values()
+    assert (one["state"], one["message"]) == ("lost", "the run ended before it could tell what became of it")
+    newest_user.run("ansible-playbook", "-i", inventory, "fabric.rdma.report", check=False)
+    assert "node-00001 was lost" in " ".join((tmp_path / "output" / "summary.txt").read_text().split())
+
+
+def test_one_that_has_no_turn_is_left_to_tell_of_the_others(newest_user: User, tmp_path: Path) -> None:
+    """With such a limit, too: of a node that needs nothing, the run goes on."""
+    path = stand_ins(tmp_path)
+    inventory = json.loads(path.read_text())
+    replayed = {"ansible_connection": "local", "rdma_capture": str(CAPTURES / "ib-a100-1.capture")}
+    inventory["all"]["children"]["rdma"]["children"]["gpu"]["hosts"]["ib-a100-1"] = replayed
+    path.write_text(json.dumps(inventory))
+    done = newest_user.run("ansible-playbook", "-i", str(path), "--limit", "rdma", "fabric.rdma.prepare", check=False)
+    assert done.returncode, done.stdout + done.stderr
+    states = {name: one["state"] for name, one in outcomes(tmp_path).items()}
+    assert states == {"node-00001": "lost", "node-00002": "lost"}
+    assert "node-00001 was lost in the step ofed" in done.stdout.partition("TASK [Insist that all nodes are well]")[2]
+
+
+def test_a_node_that_fails_and_is_lost_when_it_is_looked_at_was_lost(newest_user: User, tmp_path: Path) -> None:
+    path = stand_ins(tmp_path, "judged")
+    for python in tmp_path.glob("first/*/python"):
+        # apt fails; the look at the node after it is the end
+        failure = 'if name == "apt":\n    print(json.dumps({"failed": True, "msg": "no apt here"}))\n    sys.exit(1)\n'
+        text = python.read_text().replace("answer = ", failure + "answer = ", 1)
+        text = text.replace(
+            "calls = (here",
+            'if name == "ib_facts" and "apt" in (here / "calls").read_text().split():\n'
+            '    (here / "calls").open("a").write("judged\\n")\ncalls = (here',
+            1,
+        )
+        python.write_text(text)
+    done = newest_user.run("ansible-playbook", "-i", str(path), "fabric.rdma.prepare", check=False)
+    assert done.returncode == 2, done.stdout + done.stderr
+    for one in outcomes(tmp_path).values():
+        assert (one["state"], one["step"]) == ("lost", "ofed"), one
+        assert one["message"].endswith("Afterwards it no longer answered")
+        assert "no apt here" in one["message"]
+
+
+def test_the_doctor_waits_once_for_a_host_that_is_gone(newest_user: User, tmp_path: Path) -> None:
+    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    variables = {"rdma_resource": {"name": "rdma_a100"}, "rdma_output_dir": str(tmp_path / "output")}
+    (tmp_path / "hosts.json").write_text(json.dumps({"rdma": {"hosts": {"gone": gone}, "vars": variables}}))
+    words = ("ansible-playbook", "-i", str(tmp_path / "hosts.json"), "-e", '{"rdma_groups": ["rdma"]}')
+    done = newest_user.run(*words, "fabric.rdma.doctor", check=False)
+    assert done.stdout.count("UNREACHABLE!") == 1, done.stdout
+    assert "port 1: Connection refused" in (tmp_path / "output" / "doctor.txt").read_text()

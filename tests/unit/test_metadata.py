@@ -1003,11 +1003,12 @@ def task_lists(value: t.Any) -> t.Iterator[list[dict[str, t.Any]]]:
 
 
 def unjudged(tasks: t.Any) -> list[str]:
-    """Tasks that may fail without a word: the next one does not fail for what they return."""
+    """Tasks that may fail without a word: the next one neither fails for what they return nor keeps what they say, for a later one that does."""
     found = []
     for each in task_lists(tasks):
         for task, following in zip(each, [*each[1:], {}], strict=True):
-            judge = following if {"ansible.builtin.fail", "ansible.builtin.assert"} & set(following) else {}
+            keeps = f"{task.get('register')}.msg" in str(following.get("ansible.builtin.set_fact"))
+            judge = following if keeps or {"ansible.builtin.fail", "ansible.builtin.assert"} & set(following) else {}
             if task.get("ignore_errors") or (
                 task.get("failed_when") is False and str(task.get("register")) not in str(judge)
             ):
@@ -1076,6 +1077,13 @@ def test_no_task_fails_without_a_word() -> None:
     passes = {"name": "x", "failed_when": False, "register": "found"}
     judge = {"name": "y", "ansible.builtin.fail": {}, "when": "found.msg is defined"}
     assert unjudged([passes, judge]) == []
+    keeper = {
+        "name": "y",
+        "ansible.builtin.set_fact": {"lines": "{{ [found.msg] + lines }}"},
+        "when": "found.msg is defined",
+    }
+    assert unjudged([passes, keeper]) == []
+    assert unjudged([passes, {**keeper, "ansible.builtin.set_fact": {"lines": []}}]) == ["x"]
     assert unjudged([{"block": [passes]}, judge]) == ["x"]
     assert unjudged([passes, {**judge, "when": "other is defined"}]) == ["x"]
     assert unjudged([{"name": "z", "ignore_errors": True}]) == ["z"]

@@ -210,7 +210,7 @@ def outcomes(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> Json:
         if word == "waiting":
             word = "held"
         text = {key: _line(state.get(key)) for key in ("step", "task", "message")}
-        if word == "lost":
+        if word == "lost" and state.get("state") != "lost":
             text["message"] = f"it no longer answers since the step {text['step'] or 'begin'} began"
         found[name] = {"state": word, "wave": state.get("wave"), **text, "remedy": _REMEDIES.get(word)}
     return {"schema": 1, "hosts": found}
