@@ -472,4 +472,5 @@ def test_scenarios_are_destroyed_when_they_are_stopped(checkout: Path) -> None:
     ended(process, [running])
     assert process.returncode == 143
     assert gone(running)
-    assert (checkout / "calls").read_text().splitlines()[-2:] == ["destroy hangs", "destroy other"]
+    # at the same time, in any order
+    assert sorted((checkout / "calls").read_text().splitlines()[-2:]) == ["destroy hangs", "destroy other"]
