@@ -139,6 +139,12 @@ def test_a_node_tells_what_keeps_it_from_being_set_up(
     assert (TROUBLE_TEXT in told) is (code != 0)
     if code == 0:
         assert told.splitlines()[-1] == "fabric.rdma lab: lab1 is set up"
+    if "insmod" in stub:
+        # one that is there from before is not loaded again
+        (tmp_path / "sys" / "module" / "fabric_lab_pci" / "parameters").mkdir(parents=True)
+        (tmp_path / "dev" / "console").unlink()
+        assert subprocess.run(["sh", "-c", programs + stub + "\n" + script], check=False).returncode == 0
+        assert (tmp_path / "dev" / "console").read_text() == "fabric.rdma lab: lab1 is set up\n"
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"no bytecode", "read-only"])
