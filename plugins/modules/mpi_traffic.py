@@ -19,12 +19,12 @@ extends_documentation_fragment:
   - fabric.rdma.kubernetes
   - fabric.rdma.kubernetes.traffic
 options:
-  objects:
+  file:
     description:
-      - The objects of the manifest. The launcher has to run C(nvbandwidth) or a program of nccl-tests.
+      - The manifest, on the host that the task runs on.
+      - The launcher has to run C(nvbandwidth) or a program of nccl-tests.
       - The role P(fabric.rdma.compute_domain#role) writes such manifests for its groups.
-    type: list
-    elements: dict
+    type: path
     required: true
   min_gbs:
     description:
@@ -44,10 +44,8 @@ author:
 EXAMPLES = r"""
 - name: Prove multi-node NVLink
   fabric.rdma.mpi_traffic:
-    objects: "{{ lookup('ansible.builtin.file', manifest) | from_yaml_all | list }}"
+    file: /srv/rdma-output/systems/compute_domain/workloads/nccl-mnnvl-gb200.yaml
     min_gbs: 700
-  vars:
-    manifest: rdma-output/systems/compute_domain/workloads/nccl-mnnvl-gb200.yaml
   delegate_to: localhost
   run_once: true
   register: nvlink
@@ -84,8 +82,8 @@ import uuid
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError, WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, library
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     INVENTORY_LABEL,
@@ -95,6 +93,18 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import interrupt_on_signals
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Job, checked_job, judge_job
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs_run import remove_objects, run_job
+
+
+def documents(path: str) -> list[t.Any]:
+    """What a manifest has. WishError where it cannot be read, or is not YAML."""
+    yaml = library("yaml")
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return list(yaml.safe_load_all(stream))
+    except OSError as exc:
+        raise WishError(f"{path} cannot be read: {exc.strerror}") from exc
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        raise WishError(f"{path} is not YAML: {' '.join(str(exc).split())}") from exc
 
 
 def run(module: AnsibleModule, job: Job, ours: str, run_id: str) -> dict[str, t.Any]:
@@ -123,7 +133,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **CONNECTION_OPTIONS,
-            "objects": {"type": "list", "elements": "dict", "required": True},
+            "file": {"type": "path", "required": True},
             "min_gbs": {"type": "float"},
             "inventory": {"type": "str", "default": "default"},
             "timeout": {"type": "int", "default": 1800},
@@ -134,7 +144,7 @@ def main() -> None:
     owner = {"app.kubernetes.io/managed-by": MANAGED_BY, INVENTORY_LABEL: params["inventory"]}
     try:
         # who is no longer there to remove it does not keep it running
-        job = checked_job(params["objects"], {**owner, TRAFFIC_LABEL: run_id}, params["timeout"] + 300)
+        job = checked_job(documents(params["file"]), {**owner, TRAFFIC_LABEL: run_id}, params["timeout"] + 300)
     except FabricError as exc:
         module.fail_json(msg=str(exc))
     if module.check_mode:

@@ -10,6 +10,7 @@ import time
 import typing as t
 
 import pytest
+import yaml
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError
@@ -35,6 +36,8 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.tes
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import insist_on_return
 
 if t.TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Site
 
 pytestmark = pytest.mark.cluster
@@ -95,7 +98,7 @@ def test_a_node_without_the_resource_is_reported_with_what_was_seen(site: Site) 
     assert site.kube.list("/api/v1/pods", "list", labelSelector=TRAFFIC_LABEL) == []
 
 
-def test_a_job_without_an_operator_ends_in_time_and_nothing_is_left(site: Site) -> None:
+def test_a_job_without_an_operator_ends_in_time_and_nothing_is_left(site: Site, tmp_path: Path) -> None:
     """The definition is the MPI Operator's own, and strict; nobody runs the job. What a killed run has left goes, another inventory's stays."""
     if not definitions.FOLDER.is_dir():
         pytest.skip(f"no definitions in {definitions.FOLDER}: no MPIJob was made {definitions.ELSEWHERE}")
@@ -109,7 +112,9 @@ def test_a_job_without_an_operator_ends_in_time_and_nothing_is_left(site: Site) 
         (body,) = checked_job(objects, labels, 5).objects
         body["metadata"]["name"] = name
         site.kube.request("POST", jobs, "make", [("fieldValidation", "Strict")], body=body)
-    result = said(site, "mpi_traffic", {"objects": objects, "timeout": 3})
+    manifest = tmp_path / "job.yaml"
+    manifest.write_text(yaml.safe_dump_all(objects))
+    result = said(site, "mpi_traffic", {"file": str(manifest), "timeout": 3})
     insist_on_return("mpi_traffic", result)
     assert result["removed"] == ["MPIJob left"]
     assert result["collective"]["verdict"] == "error"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 from pathlib import Path
 
@@ -69,6 +70,12 @@ def run(user: User, directory: Path, kubeconfig: str, *more: str, fails: bool) -
     return " ".join((done.stdout + done.stderr).split())
 
 
+def of_task(said: str, name: str) -> list[str]:
+    """Hosts that a task of the role verify was run for."""
+    (_before, after) = said.split(f"TASK [fabric.rdma.verify : {name}] ")
+    return sorted(re.findall(r"\w+: \[([\w-]+)", after.partition(" TASK [")[0]))
+
+
 def test_a_run_makes_its_pods_measures_and_removes_them(user: User, tmp_path: Path) -> None:
     with Served(healthy, log) as cluster:
         said = run(user, tmp_path, cluster.kubeconfig(tmp_path), "--check", fails=False)
@@ -128,3 +135,44 @@ def test_pods_without_an_image_are_refused_before_anything_is_measured(user: Use
     said = run(user, tmp_path, "none", "-e", "verify_pod_image=", "-e", "verify_level=both", fails=True)
     assert "verify_level is both: set verify_pod_image to an image with sh and perftest" in said
     assert "Start the servers" not in said
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "No such file or directory"),
+        ("a: [", "not YAML"),
+        ("{}", "something that is not an object of Kubernetes"),
+    ],
+    ids=["missing", "torn", "empty"],
+)
+def test_a_job_that_cannot_be_read_throws_no_host_out(
+    user: User, tmp_path: Path, content: str | None, why: str
+) -> None:
+    """A failure of a task that runs once fails every host: rescued, it leaves all but the first one out of the rest of the play."""
+    manifest = tmp_path / "job.yaml"
+    if content is not None:
+        manifest.write_text(content)
+    jobs = json.dumps({"verify_pod_jobs": [{"file": str(manifest), "group": "rdma"}]})
+    with Served(healthy, log) as cluster:
+        said = run(user, tmp_path, cluster.kubeconfig(tmp_path), "-e", jobs, "--check", fails=False)
+        assert why in said
+        said = run(user, tmp_path, cluster.kubeconfig(tmp_path), "-e", jobs, fails=True)
+    evidence = load(tmp_path / "output" / "evidence" / "rdma.json")
+    assert [test["verdict"] for test in evidence["tests"]] == ["pass", "pass"]
+    (job,) = evidence["collectives"]
+    assert (job["name"], job["verdict"]) == (str(manifest), "error")
+    assert why in job["message"]
+    assert why in (tmp_path / "output" / "report.html").read_text()
+    assert "Traffic: 1 not as wanted" in said
+    assert of_task(said, "Read the counters of the links after the traffic") == list(HOSTS)
+
+
+def test_pods_that_a_wish_forbids_throw_no_host_out(user: User, tmp_path: Path) -> None:
+    with Served(healthy, log) as cluster:
+        said = run(user, tmp_path, cluster.kubeconfig(tmp_path), "-e", "verify_pod_memory=lots", fails=True)
+        assert not cluster.made
+    evidence = load(tmp_path / "output" / "evidence" / "rdma.json")
+    assert [test["verdict"] for test in evidence["tests"]] == ["error", "error"]
+    assert "verify_pod_memory" in evidence["tests"][0]["message"]
+    assert of_task(said, "Read the counters of the links after the traffic") == list(HOSTS)

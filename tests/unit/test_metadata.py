@@ -1007,7 +1007,9 @@ def unjudged(tasks: t.Any) -> list[str]:
     found = []
     for each in task_lists(tasks):
         for task, following in zip(each, [*each[1:], {}], strict=True):
-            keeps = f"{task.get('register')}.msg" in str(following.get("ansible.builtin.set_fact"))
+            kept, name = str(following.get("ansible.builtin.set_fact")), task.get("register")
+            # of a loop all that it returned
+            keeps = f"{name}.msg" in kept or ("loop" in task and f"{{{{ {name} }}}}" in kept)
             judge = following if keeps or {"ansible.builtin.fail", "ansible.builtin.assert"} & set(following) else {}
             if task.get("ignore_errors") or (
                 task.get("failed_when") is False and str(task.get("register")) not in str(judge)
@@ -1084,6 +1086,9 @@ def test_no_task_fails_without_a_word() -> None:
     }
     assert unjudged([passes, keeper]) == []
     assert unjudged([passes, {**keeper, "ansible.builtin.set_fact": {"lines": []}}]) == ["x"]
+    keeper = {"name": "y", "ansible.builtin.set_fact": {"all": "{{ found }}"}}
+    assert unjudged([{**passes, "loop": [1]}, keeper]) == []
+    assert unjudged([passes, keeper]) == ["x"]
     assert unjudged([{"block": [passes]}, judge]) == ["x"]
     assert unjudged([passes, {**judge, "when": "other is defined"}]) == ["x"]
     assert unjudged([{"name": "z", "ignore_errors": True}]) == ["z"]

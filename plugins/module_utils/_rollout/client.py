@@ -25,7 +25,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import FIELD_MANAGER, describe, explain
 
-__all__ = ["CONNECTION_OPTIONS", "Kube", "KubeError", "Unreachable", "redacted"]
+__all__ = ["CONNECTION_OPTIONS", "Kube", "KubeError", "Unreachable", "library", "redacted"]
 
 Json = t.Dict[str, t.Any]
 
@@ -87,7 +87,8 @@ class Unreachable(KubeError):
     """Nothing answered, or the answer broke off: what was asked may have been done or not."""
 
 
-def _library(name: str) -> t.Any:
+def library(name: str) -> t.Any:
+    """The package kubernetes or one that comes with it, such as yaml; KubeError where it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError as exc:
@@ -100,7 +101,7 @@ def _library(name: str) -> t.Any:
 
 def _client(kubeconfig: t.Optional[str], context: t.Optional[str]) -> tuple[t.Any, str]:
     """(client, where its settings come from)."""
-    config = _library("kubernetes.config")
+    config = library("kubernetes.config")
     path = kubeconfig or os.environ.get("K8S_AUTH_KUBECONFIG") or os.environ.get("KUBECONFIG") or ""
     chosen = context or os.environ.get("K8S_AUTH_CONTEXT") or None
     wanted = path or os.path.expanduser("~/.kube/config")
@@ -112,7 +113,7 @@ def _client(kubeconfig: t.Optional[str], context: t.Optional[str]) -> tuple[t.An
                 config.load_incluster_config()
             except config.ConfigException as exc:
                 raise KubeError(f"in a Pod without a usable ServiceAccount: {exc}", remedy=how) from exc
-            return _library("kubernetes.client").ApiClient(), "the ServiceAccount of this Pod"
+            return library("kubernetes.client").ApiClient(), "the ServiceAccount of this Pod"
         raise KubeError(f"no kubeconfig: {wanted} does not exist", remedy=how)
     try:
         return config.new_client_from_config(config_file=wanted, context=chosen), wanted
@@ -168,10 +169,10 @@ class Kube:
         configuration.client_go_retries = False
         client.rest_client.pool_manager.connection_pool_kw["retries"] = False
         # what it would look up first, to find its way by names, is looked up here when it is needed
-        self._client = _library("kubernetes.dynamic").DynamicClient(client, discoverer=lambda *_arguments: None)
+        self._client = library("kubernetes.dynamic").DynamicClient(client, discoverer=lambda *_arguments: None)
         self.server = without_password(str(configuration.host))
         said = (
-            _version_warning(str(getattr(_library("kubernetes"), "__version__", ""))),
+            _version_warning(str(getattr(library("kubernetes"), "__version__", ""))),
             _transport_warning(str(configuration.host), bool(configuration.verify_ssl), self.source),
         )
         self.warnings = [text for text in said if text]
@@ -214,7 +215,7 @@ class Kube:
         content: str = "application/json",
         accept: str = "application/json",
     ) -> bytes:
-        exceptions = _library("urllib3.exceptions")
+        exceptions = library("urllib3.exceptions")
         try:
             answer = self._client.request(
                 method,
@@ -232,7 +233,7 @@ class Kube:
             return t.cast(bytes, answer.data)
         except exceptions.HTTPError as exc:
             raise self._no_answer(doing, str(getattr(exc, "reason", None) or exc)) from exc
-        except _library("kubernetes.client.exceptions").ApiException as exc:
+        except library("kubernetes.client.exceptions").ApiException as exc:
             if not exc.status:
                 raise self._no_answer(doing, str(exc.reason)) from exc
             text = (

@@ -21,28 +21,51 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules imp
 Json = dict[str, t.Any]
 
 
-def said(check: bool = False, **given: t.Any) -> Json:
-    arguments = {"objects": manifests()["nccl-mnnvl"], "kubeconfig": "/none", **given}
-    result = run("mpi_traffic", check, **arguments)
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    path = tmp_path / "nccl-mnnvl-gb200.yaml"
+    path.write_text(yaml.safe_dump_all(manifests()["nccl-mnnvl"]))
+    return path
+
+
+def said(path: Path, check: bool = False) -> Json:
+    result = run("mpi_traffic", check, file=str(path), kubeconfig="/none")
     insist_on_return("mpi_traffic", result)
     return result
 
 
-def test_a_check_asks_the_cluster_nothing() -> None:
-    result = said(check=True)
+def test_a_check_asks_the_cluster_nothing(manifest: Path) -> None:
+    result = said(manifest, check=True)
     assert result["changed"] is False
     assert result["msg"] == "MPIJob proof/nccl-mnnvl-gb200 (nccl-tests over mnnvl) would be run"
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_bad_input_is_named_and_nothing_is_asked(check: bool) -> None:
-    result = said(check, objects=[{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}}])
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"a: [", "is not YAML: while parsing"),
+        (b"\xff\xfe\xff", "is not YAML: "),
+        (b"a: 2024-99-99", "is not YAML: month must be in 1..12"),
+        (b"[" * 100_000, "is not YAML: "),
+        (b"{apiVersion: v1, kind: Secret, metadata: {name: x}}", "Secret of v1 is not made here"),
+        (b"- a", "a manifest has something that is not an object of Kubernetes"),
+        (b"", "a manifest has one MPIJob and what it needs in one namespace, this one has 0"),
+    ],
+    ids=["missing", "torn", "binary", "value", "deep", "kind", "list", "empty"],
+)
+def test_a_file_that_is_no_manifest_is_refused(tmp_path: Path, content: bytes | None, why: str, check: bool) -> None:
+    path = tmp_path / "job.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    result = said(path, check)
     assert result["failed"] is True
-    assert result["msg"].startswith("Secret of v1 is not made here")
+    assert result["msg"].startswith(why if "manifest" in why or "Secret" in why else f"{path} {why}")
 
 
-def test_no_cluster_is_a_result() -> None:
-    found = said()["collective"]
+def test_no_cluster_is_a_result(manifest: Path) -> None:
+    found = said(manifest)["collective"]
     assert found["verdict"] == "error"
     assert "does not exist" in found["message"]
 
@@ -66,14 +89,12 @@ PLAYED = (
 )
 
 
-def test_the_examples_measure(tmp_path: Path) -> None:
-    path = tmp_path / "nccl-mnnvl-gb200.yaml"
-    path.write_text(yaml.safe_dump_all(manifests()["nccl-mnnvl"]))
-    known = {"lookup": lambda _name, _path: path.read_text()}
-    filters = {"from_yaml_all": yaml.safe_load_all}
-    (result,) = run_examples(
-        "mpi_traffic", lambda module, given: run(module, prelude=PLAYED, **given), filters, **known
-    )
+def test_the_examples_measure(manifest: Path) -> None:
+    def call(module: str, given: Json) -> Json:
+        assert given["file"].endswith(f"workloads/{manifest.name}")
+        return run(module, prelude=PLAYED, **{**given, "file": str(manifest)})
+
+    (result,) = run_examples("mpi_traffic", call)
     found = result["collective"]
     assert (found["verdict"], found["best_gbs"], found["floor_gbs"]) == ("pass", 846.82, 700.0)
     assert result["removed"] == []
