@@ -48,16 +48,22 @@ demo: .venv/.complete ## Boot two RDMA nodes, run site.yml on them, show the rep
 demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes cluster, and a rollout of the real device plugin (built once, 5 to 15 minutes)
 	@tools/demo cluster
 
+# Other people's recordings, where they lie beside the checkout.
+RECORDED = $(if $(wildcard ../shared/captures),recorded)
+SAY_WHAT_IS_LEFT_OUT = $(if $(RECORDED),,echo "No recordings in ../shared/captures: make recorded is left out.")
+
 # The nodes of molecule leave a core idle for much of their time: what has no time limits takes it.
 .PHONY: test
 test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, integration, receptor, molecule (not: driver, kubernetes, cluster, networks, dranet, runtimes, judges)
-	@tools/test molecule+lint,docs,sanity bounds unit integration receptor
+	@$(SAY_WHAT_IS_LEFT_OUT)
+	@tools/test molecule+lint,docs,sanity bounds unit $(RECORDED) integration receptor
 
 .PHONY: everything
 everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (three hours)
 	@# in the foreground: a stage in the background cannot ask for a password
 	@for profile in test lab browser judges kubernetes; do tools/apt-install --profile $$profile || exit; done
-	@tools/test lint,docs,bounds+sanity+programs scenarios+kubernetes,judges+unit,integration networks dranet driver runtimes receptor
+	@$(SAY_WHAT_IS_LEFT_OUT)
+	@tools/test lint,docs,bounds+sanity+programs scenarios+kubernetes,judges+unit,integration networks dranet driver runtimes receptor $(RECORDED)
 
 .PHONY: check
 check: .venv/.complete ## Lint, check types, run the unit tests that need no real part of a node: the inner loop, under five minutes

@@ -169,30 +169,39 @@ def test_what_is_skipped_in_a_stage_fails_unless_somebody_says_otherwise(checkou
     assert ": 1 passed" in run(checkout, "test", stages, FABRIC_RDMA_SKIPS="")[1].splitlines()
 
 
+def bare(repo: Path, checkout: Path, programs: dict[str, str]) -> Path:
+    """A checkout that has the Makefile, an environment that is complete, and programs in the place of its own."""
+    checkout.mkdir(exist_ok=True)
+    (checkout / "Makefile").write_text((repo / "Makefile").read_text())
+    for name in ("requirements-dev.txt", "collections/requirements.yml", ".venv/.complete"):
+        (checkout / name).parent.mkdir(exist_ok=True)
+        (checkout / name).touch()
+    for name, text in programs.items():
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).write_text(f"#!/bin/sh\n{text}\n")
+        (checkout / name).chmod(0o755)
+    return checkout
+
+
+def made(checkout: Path, target: str, **env: str) -> list[str]:
+    """What `make TARGET` prints there."""
+    done = subprocess.run(
+        ["make", "--no-print-directory", target],
+        cwd=checkout,
+        env={**os.environ, "MAKEFLAGS": "", **env},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
 def test_the_inner_loop_needs_no_part_of_a_node(repo: Path, tmp_path: Path) -> None:
     """`make check` is a stage of tools/test, too, but what its unit tests look at without a containerd may be skipped."""
-    (tmp_path / "Makefile").write_text((repo / "Makefile").read_text())
-    for name in ("requirements-dev.txt", "collections/requirements.yml", ".venv/.complete"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    for name, text in {
-        "tools/apt-install": "true",
-        ".venv/bin/python": 'printf "%s\\n" "${FABRIC_RDMA_SKIPS-unset}|$*"',
-    }.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
-    said = {}
-    for target in ("quick", "unit"):
-        done = subprocess.run(
-            ["make", "--no-print-directory", target],
-            cwd=tmp_path,
-            env={**os.environ, "MAKEFLAGS": "", "FABRIC_RDMA_SKIPS": "fail", "FABRIC_RDMA_CONTAINERDS": "/nowhere"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        said[target] = done.stdout.splitlines()[-1].partition("|")
+    python = 'printf "%s\\n" "${FABRIC_RDMA_SKIPS-unset}|$*"'
+    checkout = bare(repo, tmp_path, {"tools/apt-install": "true", ".venv/bin/python": python})
+    env = {"FABRIC_RDMA_SKIPS": "fail", "FABRIC_RDMA_CONTAINERDS": "/nowhere"}
+    said = {target: made(checkout, target, **env)[-1].partition("|") for target in ("quick", "unit")}
     assert said["quick"][0] == ""
     assert said["unit"][0] == "fail"
     assert all(arguments.startswith("-m pytest ") for _skips, _bar, arguments in said.values())
@@ -290,27 +299,33 @@ def test_stages_end_with_whoever_runs_them(checkout: Path, stages: str, signal_:
 LEFT_OUT = "No recordings in ../shared/captures: make recorded is left out."
 
 
+@pytest.mark.parametrize("target", ["test", "everything"])
+def test_recordings_are_a_stage_or_said_to_be_missing(repo: Path, tmp_path: Path, target: str) -> None:
+    checkout = bare(repo, tmp_path / "checkout", {"tools/test": "echo $*", "tools/apt-install": "true"})
+
+    def said() -> list[str]:
+        return made(checkout, target)
+
+    (missing, *_none), stages = said(), said()[-1].split()
+    assert missing == LEFT_OUT
+    (tmp_path / "shared" / "captures").mkdir(parents=True)
+    (with_them,) = said()
+    assert sorted(with_them.split()) == sorted([*stages, "recorded"])
+
+
 @pytest.mark.parametrize(
-    ("recordings", "targets", "said"),
-    [
-        (True, [], ["make recorded, CI=true", "make test, CI=true"]),
-        (False, [], [LEFT_OUT, "make test, CI=true"]),
-        (True, ["kubernetes"], ["make kubernetes, CI=true"]),
-        (False, ["kubernetes"], ["make kubernetes, CI=true"]),
-    ],
+    ("targets", "said"), [([], "make test, CI=true"), (["kubernetes"], "make kubernetes, CI=true")]
 )
-def test_recordings_are_run_or_said_to_be_missing(
-    repo: Path, tmp_path: Path, recordings: bool, targets: list[str], said: list[str]
+def test_continuous_integration_runs_make_test_or_what_it_is_told(
+    repo: Path, tmp_path: Path, targets: list[str], said: str
 ) -> None:
-    (tmp_path / "checkout" / ".ci").mkdir(parents=True)
-    shutil.copy(repo / ".ci" / "run", tmp_path / "checkout" / ".ci" / "run")
-    if recordings:
-        (tmp_path / "shared" / "captures").mkdir(parents=True)
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(repo / ".ci" / "run", tmp_path / ".ci" / "run")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "make").write_text('#!/bin/sh\necho "make $*, CI=$CI"\n')
     (tmp_path / "bin" / "make").chmod(0o755)
     done = subprocess.run(
-        [tmp_path / "checkout" / ".ci" / "run", *targets],
+        [tmp_path / ".ci" / "run", *targets],
         env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -318,7 +333,7 @@ def test_recordings_are_run_or_said_to_be_missing(
         timeout=limit(60),
         check=True,
     )
-    assert done.stdout.splitlines() == said
+    assert done.stdout.splitlines() == [said]
 
 
 def test_what_continuous_integration_needs_is_what_sanity_looks_at(repo: Path) -> None:
