@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--organization", default=what["organization"])
     parser.add_argument("--scm-url", required=True)
     parser.add_argument("--scm-branch", default=what["project"]["scm_branch"])
-    parser.add_argument("--source-path", default=what["inventory_source"]["source_path"])
+    parser.add_argument("--source-path", required=True)
     parser.add_argument("--image", default="")
     parser.add_argument("--output-dir", default="")
     parser.add_argument("--groups", type=_groups, default=[])
@@ -174,6 +174,8 @@ def main() -> None:
     given = parser.parse_args()
     if not given.scm_url.strip():
         parser.error("--scm-url says where your copy of the project is, with your inventory in it")
+    if not given.source_path.strip():
+        parser.error("--source-path says which file of the project is your inventory")
     if re.search(what["secret_address"], given.scm_url):
         parser.error(
             "--scm-url has a password or a token in it, or a user of an address with https: give the project a credential in AWX"

@@ -25,7 +25,9 @@ pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 URL = "https://git.example.com/rdma.git"
-PLAYBOOK = (BIN / "ansible-playbook", "playbooks/awx.yml", "-e", f"awx_scm_url={URL}")
+SOURCE = "inventories/example/hosts.yml"
+PLAYBOOK = (BIN / "ansible-playbook", "playbooks/awx.yml", "-e", f"awx_scm_url={URL} awx_source_path={SOURCE}")
+FILE = (sys.executable, "tools/awx.py", f"--scm-url={URL}", f"--source-path={SOURCE}")
 Json = dict[str, t.Any]
 
 
@@ -112,7 +114,6 @@ def test_what_is_named_is_there() -> None:
     assert {entry["job_template"] for entry in what["schedules"]} <= set(templates)
     # a job that is a slice has the name of its template as that of its workflow: no other workflow may have it
     assert what["workflow"]["name"] not in templates
-    assert (ROOT / what["inventory_source"]["source_path"]).is_file()
     # what is for all hosts is never sliced
     sliced = {Path(entry["playbook"]).stem for entry in templates.values() if entry.get("job_slice_count", 1) > 1}
     assert sliced == {"discover", "prepare"}
@@ -140,9 +141,7 @@ def ways(nodes: dict[str, Json], ends: t.Mapping[str, bool]) -> tuple[list[str],
 @pytest.mark.parametrize("broken", ["", "discover", "plan", "approve", "prepare", "rollout", "verify", "report"])
 def test_whatever_fails_the_workflow_reports_and_fails(broken: str) -> None:
     """By the file for `awx import`, of which the playbook makes the same."""
-    text = subprocess.run(
-        [sys.executable, "tools/awx.py", f"--scm-url={URL}"], cwd=ROOT, check=True, capture_output=True
-    )
+    text = subprocess.run(FILE, cwd=ROOT, check=True, capture_output=True)
     [workflow] = json.loads(text.stdout)["workflow_job_templates"]
     made = {node["identifier"]: node for node in workflow["related"]["workflow_nodes"]}
     assert not any("always_nodes" in node["related"] for node in made.values())
@@ -236,7 +235,7 @@ def test_playbook_and_import_make_the_same(server: Server, fields: dict[str, set
     assert (server.awx.writes, "changed=0" in said) == ([], True), said
     other = Server(Awx(fields))
     try:
-        text = run(other, sys.executable, "tools/awx.py", f"--scm-url={URL}")
+        text = run(other, *FILE)
         run(other, BIN / "awx", "--conf.host", other.url, "--conf.token", "token", "import", text=text)
         assert other.awx.everything() == made
         # and there the second time makes nothing new
@@ -316,7 +315,7 @@ def test_a_password_in_the_address_of_the_project_is_refused_and_not_shown(serve
     assert "awx_scm_url has a password or a token in it" in said
     assert "hunter2" not in said
     with pytest.raises(AssertionError, match="has a password or a token in it"):
-        run(server, sys.executable, "tools/awx.py", f"--scm-url={url}")
+        run(server, *FILE[:2], f"--scm-url={url}", FILE[-1])
     assert server.awx.writes == []
 
 
@@ -330,8 +329,8 @@ def test_groups_and_slices_are_those_of_a_site_again_in_a_second_run(
             program = request.getfixturevalue(way) / "ansible-playbook"
             run(server, program, *PLAYBOOK[1:], "-e", json.dumps(own))
         else:
-            words = (f"--scm-url={URL}", "--groups=h100, h200", "--slices=8")
-            run(server, BIN / "awx", "import", text=run(server, sys.executable, "tools/awx.py", *words))
+            words = ("--groups=h100, h200", "--slices=8")
+            run(server, BIN / "awx", "import", text=run(server, *FILE, *words))
         made = {entry["name"]: entry for entry in server.awx.everything()["job_templates"]}
         assert {
             entry["name"]: entry["job_slice_count"] for entry in made.values() if entry["job_slice_count"] != 1
@@ -367,11 +366,10 @@ def test_odd_groups_and_slices_are_refused_before_anything_is_made(server: Serve
 
 
 def test_a_directory_that_ends_with_the_job_is_refused(server: Server) -> None:
-    own = (f"awx_scm_url={URL}", "-e", "awx_output_dir=rdma")
     with pytest.raises(AssertionError, match="awx_output_dir is an absolute path"):
-        run(server, BIN / "ansible-playbook", "playbooks/awx.yml", "-e", *own)
+        run(server, *PLAYBOOK, "-e", "awx_output_dir=rdma")
     with pytest.raises(AssertionError, match="--output-dir is an absolute path"):
-        run(server, sys.executable, "tools/awx.py", f"--scm-url={URL}", "--output-dir=rdma")
+        run(server, *FILE, "--output-dir=rdma")
     assert server.awx.writes == []
 
 
@@ -382,3 +380,19 @@ def test_no_project_is_made_without_its_address(server: Server) -> None:
     with pytest.raises(AssertionError, match="the following arguments are required: --scm-url"):
         run(server, sys.executable, "tools/awx.py")
     assert server.awx.writes == []
+
+
+def test_a_second_run_that_leaves_the_inventory_out_takes_no_host_from_awx(server: Server) -> None:
+    """It would fill AWX from another one, and what is not in that leaves, with its facts."""
+    run(server, *PLAYBOOK[:-1], f"awx_scm_url={URL} awx_source_path=inventories/mine/hosts.yml")
+    server.awx.writes.clear()
+    for left_out in ("", " awx_source_path=", " awx_source_path=' '"):
+        with pytest.raises(AssertionError, match="awx_source_path says which file of the project is your inventory"):
+            run(server, *PLAYBOOK[:-1], f"awx_scm_url={URL}{left_out}")
+    with pytest.raises(AssertionError, match="the following arguments are required: --source-path"):
+        run(server, *FILE[:-1])
+    with pytest.raises(AssertionError, match="--source-path says which file of the project is your inventory"):
+        run(server, *FILE[:-1], "--source-path= ")
+    assert server.awx.writes == []
+    [source] = server.awx.everything()["inventory_sources"]
+    assert source["source_path"] == "inventories/mine/hosts.yml"

@@ -68,7 +68,7 @@ ILL: list[tuple[str, Json, str]] = [
     # its collection is where AWX is set up from, not in the execution environment
     (
         "awx",
-        {"awx_scm_url": "https://git.example.com/rdma.git"},
+        {"awx_scm_url": "https://git.example.com/rdma.git", "awx_source_path": "inventories/mine/hosts.yml"},
         "couldn't resolve module/action 'awx.awx.execution_environment'",
     ),
 ]
@@ -183,11 +183,10 @@ def test_the_project_runs_with_its_own_inventory_and_without_its_configuration(
     """Where AWX is told to take neither: it looks for collections where it always does, and groups have names that Ansible warns of."""
     paths = own_env["ANSIBLE_COLLECTIONS_PATH"].split(":")
     env = {**own_env, "ANSIBLE_COLLECTIONS_PATH": ":".join(path for path in paths if path != ".collections")}
-    source = AWX["inventory_source"]["source_path"]
     project = tmp_path / "project"
     copy_project(project)
     (project / "ansible.cfg").unlink()
-    inventory = listed(project, source, {**os.environ, **env})
+    inventory = listed(project, "inventories/example/hosts.yml", {**os.environ, **env})
     assert len(inventory.hosts()) == 74
     controller = Controller(tmp_path / "awx", inventory, env)
     (controller.project / "ansible.cfg").unlink()

@@ -609,7 +609,6 @@ def test_defaults_of_what_awx_gets_are_those_of_its_objects() -> None:
     defaults = {
         "awx_organization": what["organization"],
         "awx_scm_branch": what["project"]["scm_branch"],
-        "awx_source_path": what["inventory_source"]["source_path"],
         "awx_image": what["execution_environment"]["image"],
         "awx_groups": ", ".join(what["questions"]["groups"]["choices"]),
         "awx_slices": str(what["slices"]),
