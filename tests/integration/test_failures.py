@@ -143,13 +143,15 @@ def test_what_a_killed_comparison_has_found_is_told_by_the_next(user: User, tmp_
     inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1", "ib-v100-2")})
     compare = ("ansible-playbook", "fabric.rdma.compare", "-i", str(inventory), "-e", "compare_insist=true")
     user.run(*compare, check=False)
-    known = tmp_path / "output" / "facts.json"
+    known, told = (tmp_path / "output" / name for name in ("facts.json", "before.json"))
     then = load(known)
+    assert load(told) == then
     then["ib-v100-1"]["devices"][0]["firmware"] = "1.2.3"
-    known.write_text(json.dumps(then))
+    for path in (known, told):
+        path.write_text(json.dumps(then))
     looked = said(user.run(*compare, "--check", check=False))
     assert "now 16.35" in looked
-    assert load(known) == then
+    assert load(known) == load(told) == then
     # as far as a run comes that is killed when it has discovered
     plays = yaml.safe_load((user.collection / "playbooks" / "compare.yml").read_text())[:2]
     plays[1]["ansible.builtin.import_playbook"] = "fabric.rdma.discover"
@@ -161,6 +163,21 @@ def test_what_a_killed_comparison_has_found_is_told_by_the_next(user: User, tmp_
     done = user.run(*compare, check=False)
     assert done.returncode == 2, done.stdout
     assert "firmware: 1.2.3, now 16.35" in said(done)
+    assert "nothing changed" in said(user.run(*compare))
+
+
+def test_what_somebody_else_discovers_first_is_told_by_the_next_comparison(user: User, tmp_path: Path) -> None:
+    """The workflow of the day discovers, too, and would take from the night what it has to tell."""
+    hosts = replayed("ib-v100-1", "ib-v100-2")
+    inventory = write_inventory(tmp_path, {"good": hosts})
+    compare = ("ansible-playbook", "fabric.rdma.compare", "-i", str(inventory), "-e", "compare_insist=true")
+    user.run(*compare, check=False)
+    write_inventory(tmp_path, {"good": {**hosts, "ib-v100-1": hosts["ib-v100-2"]}})
+    user.run("ansible-playbook", "fabric.rdma.discover", "-i", str(inventory))
+    assert "ib-v100-1: devices" in said(user.run(*compare, "--check", check=False))
+    done = user.run(*compare, check=False)
+    assert done.returncode == 2, done.stdout
+    assert "1 hosts changed, 0 are new" in said(done)
     assert "nothing changed" in said(user.run(*compare))
 
 

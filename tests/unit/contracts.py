@@ -25,9 +25,9 @@ Json = dict[str, Any]
 
 
 def load(path: Path) -> Any:
-    """What a run has written: facts.json, plan.json, outcomes.json, evidence of a group, state.json of a system. Every test reads them here."""
+    """What a run has written: facts, before, plan and outcomes, evidence of a group, state of a system. Every test reads them here."""
     document = json.loads(path.read_text("utf-8"))
-    if path.stem == "facts":
+    if path.stem in ("facts", "before"):
         return {host: checked("facts", facts) for host, facts in document.items()}
     return checked("evidence" if path.parent.name == "evidence" else path.stem, document)
 
