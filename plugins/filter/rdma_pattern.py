@@ -30,6 +30,11 @@ options:
         its own.
     type: bool
     default: false
+  taken:
+    description: Hosts that were prepared before in the same run, which would be changed once more with the others. Where there are any, refuses.
+    type: list
+    elements: str
+    default: []
 author:
   - fabric.rdma contributors
 """
@@ -93,10 +98,18 @@ def matches(pattern: str, groups: t.Mapping[str, t.Sequence[str]]) -> bool:
 
 
 @pass_context
-def in_its_run(context: t.Any, pattern: t.Any, groups: t.Any = None, slices: bool = False) -> str:
+def in_its_run(
+    context: t.Any, pattern: t.Any, groups: t.Any = None, slices: bool = False, taken: t.Sequence[t.Any] = ()
+) -> str:
     """The filter: variables of the run say whether it is a slice."""
     from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
 
+    if taken:
+        before = ", ".join(map(str, taken))
+        raise AnsibleFilterError(
+            f"Nodes have been prepared in this run: {before if len(before) <= 200 else before[:197] + '...'}. Prepare all of them at once "
+            "(rdma_hosts), or the others in a run of their own"
+        )
     # whoever looks at the syntax of a playbook has no inventory
     looked_at = bool(command_line.CLIARGS.get("syntax"))
     return rdma_pattern(pattern, groups, looked_at or (slices and slice_in_words(context.get_all()) is not None))

@@ -11,7 +11,7 @@ version_added: "0.1.0"
 description:
   - Divides hosts into waves, and waves into turns, so that at no time more hosts are away (drained, restarting) than allowed.
   - A host whose last change never finished comes first.
-positional: serial, limit, total, away, interrupted, slices, taken
+positional: serial, limit, total, away, interrupted, slices
 options:
   _input:
     description: Hosts that need something, in the order of the inventory.
@@ -47,11 +47,6 @@ options:
       - Where it is V(true), nobody knows how many there are. Each slice then takes its hosts out of work one by one.
     type: raw
     default: false
-  taken:
-    description: Hosts that had their turn before in the same run. Where there are any, no other is given.
-    type: list
-    elements: str
-    default: []
 author:
   - fabric.rdma contributors
 """
@@ -87,19 +82,11 @@ def rdma_turns(
     away: t.Any = (),
     interrupted: t.Any = (),
     slices: t.Any = False,
-    taken: t.Any = (),
 ) -> dict[str, t.Any]:
     from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import plan_turns
 
     insist_on_list("rdma_turns", hosts, "host names")
     names = [str(host) for host in hosts]
-    if taken:
-        # they would take their turns again, outside of the waves of these
-        before = ", ".join(map(str, taken))
-        raise AnsibleFilterError(
-            f"Nodes have been prepared in this run: {before if len(before) <= 200 else before[:197] + '...'}. Prepare all of them at once "
-            "(rdma_hosts), or the others in a run of their own"
-        )
     try:
         turns = plan_turns(names, serial, limit, total, set(map(str, away)), set(map(str, interrupted)), slices)
     except FabricError as exc:

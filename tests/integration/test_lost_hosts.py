@@ -215,6 +215,63 @@ def test_a_node_that_fails_and_is_lost_when_it_is_looked_at_was_lost(newest_user
         assert "no apt here" in one["message"]
 
 
+def test_a_node_that_is_lost_last_says_what_became_of_all(newest_user: User, tmp_path: Path) -> None:
+    """Those that are lost are taken back where nobody else is left. What held before their change is not what they remember."""
+    path = stand_ins(tmp_path, "judged")
+    lost, failed = (tmp_path / "first" / name / "python" for name in ("node-00001", "node-00002"))
+    gone = 'if name == "apt":\n    (here / "calls").open("a").write("judged\\n")\n'
+    lost.write_text(lost.read_text().replace("calls = (here", gone + "calls = (here", 1))
+    failure = 'if name == "apt":\n    print(json.dumps({"failed": True, "msg": "no apt here"}))\n    sys.exit(1)\n'
+    failed.write_text(failed.read_text().replace("answer = ", failure + "answer = ", 1))
+    ping = {"ansible.builtin.ping": {}, "vars": {"ansible_ssh_executable": "/bin/false"}}
+    plays = [
+        {"ansible.builtin.import_playbook": "fabric.rdma.prepare", "vars": {"prepare_insist": False}},
+        # the controller is left, so that the run goes on
+        {
+            "hosts": "node-00002:localhost",
+            "gather_facts": False,
+            "tasks": [{**ping, "when": "inventory_hostname != 'localhost'"}],
+        },
+        {"ansible.builtin.import_playbook": "fabric.rdma.report"},
+    ]
+    (tmp_path / "play.json").write_text(json.dumps(plays))
+    newest_user.run("ansible-playbook", "-i", str(path), str(tmp_path / "play.json"), check=False)
+    told = outcomes(tmp_path)
+    assert [(name, one["state"], one["step"]) for name, one in told.items()] == [
+        ("node-00001", "lost", "ofed"),
+        ("node-00002", "failed", "ofed"),
+    ]
+    summary = " ".join((tmp_path / "output" / "summary.txt").read_text().split())
+    assert "node-00001 was lost in the step ofed" in summary
+    assert "node-00002 failed in the step ofed" in summary
+    assert "no apt here" in summary
+
+
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
+def test_a_second_prepare_in_a_run_changes_nobody_once_more(
+    whose: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Where one was lost before, Ansible goes on after a task that fails for all others, to the play that changes nodes."""
+    user: User = request.getfixturevalue(whose)
+    path = stand_ins(tmp_path, "nothing")
+    ping = {"ansible.builtin.ping": {}, "vars": {"ansible_ssh_executable": "/bin/false"}}
+    plays = [
+        {"ansible.builtin.import_playbook": "fabric.rdma.prepare", "vars": {"rdma_hosts": "node-00001"}},
+        {
+            "hosts": "node-00002:localhost",
+            "gather_facts": False,
+            "tasks": [{**ping, "when": "inventory_hostname != 'localhost'"}],
+        },
+        {"ansible.builtin.import_playbook": "fabric.rdma.prepare", "vars": {"rdma_hosts": "rdma"}},
+    ]
+    (tmp_path / "play.json").write_text(json.dumps(plays))
+    words = ("ansible-playbook", "--check", "-i", str(path), str(tmp_path / "play.json"))
+    done = user.run(*words, check=False)
+    assert done.returncode
+    assert "Nodes have been prepared in this run: node-00001." in " ".join((done.stdout + done.stderr).split())
+    assert done.stdout.count("PLAY [Prepare the nodes]") == 1
+
+
 def test_the_doctor_waits_once_for_a_host_that_is_gone(newest_user: User, tmp_path: Path) -> None:
     gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
     variables = {"rdma_resource": {"name": "rdma_a100"}, "rdma_output_dir": str(tmp_path / "output")}

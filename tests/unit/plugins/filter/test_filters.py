@@ -291,17 +291,3 @@ def test_a_summary_is_a_table_of_at_most_100_columns() -> None:
     assert max(map(len, lines)) <= 100
     assert "\a" not in lines[-1]
     assert shown([]) == ""
-
-
-def test_nobody_gets_a_turn_after_those_of_an_earlier_change_in_the_same_run() -> None:
-    """Also where there is nothing to do: the play that changes nodes takes all that are in the group."""
-    turns = filter_named("rdma_turns")
-    assert turns([], [1], 1, 3, taken=[]) == {}
-    for names in ([], ["n3"]):
-        with pytest.raises(
-            AnsibleFilterError, match=r"^Nodes have been prepared in this run: n1, n2\. Prepare all of them at once"
-        ):
-            turns(names, [1], 1, 3, taken=["n1", "n2"])
-    with pytest.raises(AnsibleFilterError) as many:
-        turns([], [1], 1, 500, taken=[f"n{number}" for number in range(500)])
-    assert len(str(many.value)) < 330
