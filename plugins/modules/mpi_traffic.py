@@ -77,6 +77,8 @@ removed:
   sample: []
 """
 
+import json
+import traceback
 import typing as t
 import uuid
 
@@ -96,15 +98,19 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs_run impor
 
 
 def documents(path: str) -> list[t.Any]:
-    """What a manifest has. WishError where it cannot be read, or is not YAML."""
+    """What a manifest has, as JSON has it, which is what goes to the API server. WishError where it cannot be read, or has something else."""
     yaml = library("yaml")
     try:
         with open(path, encoding="utf-8") as stream:
-            return list(yaml.safe_load_all(stream))
+            found = list(yaml.safe_load_all(stream))
+        # a day that nobody has put into quotes is a text to Kubernetes
+        return list(json.loads(json.dumps(found, default=lambda value: value.isoformat())))
     except OSError as exc:
         raise WishError(f"{path} cannot be read: {exc.strerror}") from exc
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
-        raise WishError(f"{path} is not YAML: {' '.join(str(exc).split())}") from exc
+    # for some tags PyYAML raises whatever Python does
+    except Exception as exc:
+        why = " ".join(str(exc).split())[:500] or type(exc).__name__
+        raise WishError(f"{path} is not YAML that Kubernetes could read: {why}") from exc
 
 
 def run(module: AnsibleModule, job: Job, ours: str, run_id: str) -> dict[str, t.Any]:
@@ -140,6 +146,14 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    try:
+        act(module)
+    # the role that calls it goes on, and has this word alone
+    except Exception as exc:
+        module.fail_json(msg=f"a mistake of this module: {exc!r}", exception=traceback.format_exc())
+
+
+def act(module: AnsibleModule) -> None:
     params, run_id = module.params, uuid.uuid4().hex[:8]
     owner = {"app.kubernetes.io/managed-by": MANAGED_BY, INVENTORY_LABEL: params["inventory"]}
     try:

@@ -186,6 +186,7 @@ results:
           results: [{output: "...", status: 0, timed_out: false, timeout: 120, repeated: false, problem: null}]
 """
 
+import traceback
 import typing as t
 import uuid
 
@@ -277,6 +278,14 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    try:
+        act(module)
+    # the role that calls it goes on, and has this word alone
+    except Exception as exc:
+        module.fail_json(msg=f"a mistake of this module: {exc!r}", exception=traceback.format_exc())
+
+
+def act(module: AnsibleModule) -> None:
     params, run = module.params, uuid.uuid4().hex[:8]
     owner = {"app.kubernetes.io/managed-by": MANAGED_BY, INVENTORY_LABEL: params["inventory"]}
     given = {key: params[key] for key in ("image", "namespace", "host_network", "ipc_lock", "timeout", "first_port")}

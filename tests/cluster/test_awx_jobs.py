@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.fabric.rdma.tests.cluster import test_handover
 from ansible_collections.fabric.rdma.tests.receptor import conftest as receptor
 from ansible_collections.fabric.rdma.tests.receptor.controller import ROOT, Controller, Credential, Inventory, Result
 
@@ -20,6 +21,7 @@ if t.TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 
+both = test_handover.both
 execution_environment = receptor.execution_environment
 job_env = receptor.job_env
 nodes_env = receptor.nodes_env
@@ -50,19 +52,34 @@ def changed(result: Result) -> dict[str, int]:
     return t.cast("dict[str, int]", stats["changed"])
 
 
+@pytest.fixture
+def start(
+    tmp_path: Path, job_env: dict[str, str], nodes_env: dict[str, str]
+) -> t.Callable[[Site], t.Callable[..., Result]]:
+    """What runs playbooks on the inventory of a cluster, with the credential of the cluster."""
+
+    def of(site: Site) -> t.Callable[..., Result]:
+        env = {**job_env, "PATH": nodes_env["PATH"], "HOME": nodes_env["HOME"]}
+        controller = Controller(tmp_path / "awx", inventory_of(site), env)
+        credential = Credential(OBJECTS["credential_type"]["injectors"], {"kubeconfig": site.kubeconfig.read_text()})
+
+        def job(name: str, **variables: t.Any) -> Result:
+            # as it is by now
+            controller.inventory = inventory_of(site)
+            given = {"rdma_output_dir": str(tmp_path / "rdma"), **variables}
+            result = controller.run_here(f"playbooks/{name}.yml", given, credential=credential)
+            assert result.status == "successful", result.said[-3000:]
+            return result
+
+        return job
+
+    return of
+
+
 def test_jobs_roll_out_clean_up_and_take_out_by_the_credential_of_the_cluster(
-    small: Site, kubelets: Kubelets, tmp_path: Path, job_env: dict[str, str], nodes_env: dict[str, str]
+    small: Site, kubelets: Kubelets, tmp_path: Path, start: t.Callable[[Site], t.Callable[..., Result]]
 ) -> None:
-    env = {**job_env, "PATH": nodes_env["PATH"], "HOME": nodes_env["HOME"]}
-    controller = Controller(tmp_path / "awx", inventory_of(small), env)
-    credential = Credential(OBJECTS["credential_type"]["injectors"], {"kubeconfig": small.kubeconfig.read_text()})
-
-    def job(name: str, **variables: t.Any) -> Result:
-        given = {"rdma_output_dir": str(tmp_path / "rdma"), **variables}
-        result = controller.run_here(f"playbooks/{name}.yml", given, credential=credential)
-        assert result.status == "successful", result.said[-3000:]
-        return result
-
+    job = start(small)
     job("discover")
     job("plan")
     # what the survey of the template answers
@@ -86,3 +103,21 @@ def test_jobs_roll_out_clean_up_and_take_out_by_the_credential_of_the_cluster(
     key = json.loads(small.kubeconfig.read_text())["users"][0]["user"]
     secret = next(str(value) for value in key.values())
     assert not [path for path in (tmp_path / "rdma").rglob("*") if path.is_file() and secret in path.read_text()]
+
+
+def test_jobs_hand_a_class_over_to_dranet_and_back(
+    both: tuple[Site, test_handover.Dranet], start: t.Callable[[Site], t.Callable[..., Result]]
+) -> None:
+    site, driver = both
+    nodes = list(site.groups["gb200"]["hosts"])
+    job = start(site)
+    job("rollout", rdma_rollout_method="apply")
+    assert (driver.offered(), driver.published()) == (nodes, {})
+    plugin = site.objects()
+    site.rollout |= {"engine": "dra"}
+    job("handover")
+    assert (driver.offered(), driver.published()) == ([], {node: test_handover.devices(node) for node in nodes})
+    assert changed(job("handover")) == {}
+    job("handover", rdma_handover_to="daemonset")
+    assert (driver.offered(), driver.published()) == (nodes, {})
+    assert set(site.objects()) == set(plugin)

@@ -141,7 +141,7 @@ def test_pods_without_an_image_are_refused_before_anything_is_measured(user: Use
     ("content", "why"),
     [
         (None, "No such file or directory"),
-        ("a: [", "not YAML"),
+        ("a: [", "not YAML that Kubernetes could read"),
         ("{}", "something that is not an object of Kubernetes"),
     ],
     ids=["missing", "torn", "empty"],
@@ -168,7 +168,9 @@ def test_a_job_that_cannot_be_read_throws_no_host_out(
     assert of_task(said, "Read the counters of the links after the traffic") == list(HOSTS)
 
 
-def test_pods_that_a_wish_forbids_throw_no_host_out(user: User, tmp_path: Path) -> None:
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
+def test_pods_that_a_wish_forbids_throw_no_host_out(whose: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    user: User = request.getfixturevalue(whose)
     with Served(healthy, log) as cluster:
         said = run(user, tmp_path, cluster.kubeconfig(tmp_path), "-e", "verify_pod_memory=lots", fails=True)
         assert not cluster.made

@@ -109,7 +109,7 @@ def _checked(item: t.Any, labels: t.Mapping[str, str]) -> Json:
             own["spec"]["runPolicy"] = {**(own["spec"].get("runPolicy") or {})}
     except (AttributeError, KeyError, TypeError) as exc:
         raise WishError(f"a manifest has something that is not an object of Kubernetes: {exc!r}") from exc
-    if kind not in _KINDS or not re.fullmatch(_KINDS[kind][0], version):
+    if not isinstance(kind, str) or kind not in _KINDS or not re.fullmatch(_KINDS[kind][0], version):
         raise WishError(f"{kind} of {version} is not made here; expected one of {', '.join(_KINDS)}")
     if not all(isinstance(each, str) and _NAME.fullmatch(each) for each in (name, namespace)):
         raise WishError(f"{namespace!r} and {name!r} are not names of Kubernetes")

@@ -45,15 +45,20 @@ def test_a_check_asks_the_cluster_nothing(manifest: Path) -> None:
     ("content", "why"),
     [
         (None, "cannot be read: No such file or directory"),
-        (b"a: [", "is not YAML: while parsing"),
-        (b"\xff\xfe\xff", "is not YAML: "),
-        (b"a: 2024-99-99", "is not YAML: month must be in 1..12"),
-        (b"[" * 100_000, "is not YAML: "),
+        (b"a: [", "is not YAML that Kubernetes could read: while parsing"),
+        (b"\xff\xfe\xff", "is not YAML that Kubernetes could read: "),
+        (b"a: 2024-99-99", "is not YAML that Kubernetes could read: month must be in 1..12"),
+        (b"[" * 100_000, "is not YAML that Kubernetes could read: "),
+        (b"a: !!int ''", "is not YAML that Kubernetes could read: "),
+        (b"a: !!set {b}", "is not YAML that Kubernetes could read: "),
+        (b"2024-01-01: a", "is not YAML that Kubernetes could read: keys must be"),
+        (b"&x [*x]", "is not YAML that Kubernetes could read: Circular reference"),
+        (b"{apiVersion: v1, kind: [a], metadata: {name: x}}", "['a'] of v1 is not made here"),
         (b"{apiVersion: v1, kind: Secret, metadata: {name: x}}", "Secret of v1 is not made here"),
         (b"- a", "a manifest has something that is not an object of Kubernetes"),
         (b"", "a manifest has one MPIJob and what it needs in one namespace, this one has 0"),
     ],
-    ids=["missing", "torn", "binary", "value", "deep", "kind", "list", "empty"],
+    ids=["missing", "torn", "binary", "value", "deep", "tag", "set", "day", "circle", "kinds", "kind", "list", "empty"],
 )
 def test_a_file_that_is_no_manifest_is_refused(tmp_path: Path, content: bytes | None, why: str, check: bool) -> None:
     path = tmp_path / "job.yaml"
@@ -61,7 +66,7 @@ def test_a_file_that_is_no_manifest_is_refused(tmp_path: Path, content: bytes | 
         path.write_bytes(content)
     result = said(path, check)
     assert result["failed"] is True
-    assert result["msg"].startswith(why if "manifest" in why or "Secret" in why else f"{path} {why}")
+    assert result["msg"].startswith(f"{path} {why}" if why.startswith(("is ", "cannot ")) else why)
 
 
 def test_no_cluster_is_a_result(manifest: Path) -> None:
@@ -98,3 +103,14 @@ def test_the_examples_measure(manifest: Path) -> None:
     found = result["collective"]
     assert (found["verdict"], found["best_gbs"], found["floor_gbs"]) == ("pass", 846.82, 700.0)
     assert result["removed"] == []
+
+
+def test_a_mistake_of_the_module_has_a_word() -> None:
+    """The role goes on after a failure, and of a traceback ansible-core keeps nothing."""
+    broken = (
+        "from ansible_collections.fabric.rdma.plugins.module_utils._verify import jobs\n"
+        "jobs.checked_job = lambda *_given: 1 / 0\n"
+    )
+    result = run("mpi_traffic", prelude=broken, file="/dev/null", kubeconfig="/none")
+    assert result["failed"] is True
+    assert result["msg"] == "a mistake of this module: ZeroDivisionError('division by zero')"
