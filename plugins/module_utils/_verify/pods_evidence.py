@@ -262,11 +262,9 @@ def _maps(value: t.Any) -> list[Json]:
 def _answer(given: t.Mapping[str, t.Any], count: int) -> _Answer:
     """given: what the module returned, or what a loop over 'look', the numbers of rounds and 'ping' has registered of it."""
     rows = [row for row in _maps(given.get("results")) if "item" in row]
-    # a loop says of itself only that it has ended
-    why = next((str(row["msg"]) for row in rows or [given] if row.get("msg")), "the Pods were not measured")[
-        :_MOST_WORDS
-    ]
     parts = rows or [dict(given)]
+    # a loop says of itself only that it has ended
+    why = next((str(part["msg"]) for part in parts if part.get("msg")), "the Pods were not measured")[:_MOST_WORDS]
     rounds: list[tuple[str, t.Sequence[t.Any]]] = []
     results = given.get("results")
     for number in range(count):
