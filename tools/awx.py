@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes what AWX has of this project as a file for `awx import` (awxkit), from the same list as playbooks/awx.yml.
 
-usage: awx.py --scm-url URL [--organization NAME] [--scm-branch NAME] [--source-path PATH] [--image IMAGE] [--output-dir DIR]
+usage: awx.py --scm-url URL --source-path PATH [--organization NAME] [--scm-branch NAME] [--image IMAGE] [--output-dir DIR]
               [--groups NAME,NAME...] [--slices NUMBER] > awx.json
        awx --conf.host https://awx.example.com --conf.token TOKEN import < awx.json
 

@@ -147,11 +147,13 @@ def test_what_a_killed_comparison_has_found_is_told_by_the_next(user: User, tmp_
     then = load(known)
     assert load(told) == then
     then["ib-v100-1"]["devices"][0]["firmware"] = "1.2.3"
-    for path in (known, told):
-        path.write_text(json.dumps(then))
+    known.write_text(json.dumps(then))
+    # the first comparison of all, as it were
+    told.unlink()
     looked = said(user.run(*compare, "--check", check=False))
     assert "now 16.35" in looked
-    assert load(known) == load(told) == then
+    assert load(known) == then
+    assert not told.exists()
     # as far as a run comes that is killed when it has discovered
     plays = yaml.safe_load((user.collection / "playbooks" / "compare.yml").read_text())[:2]
     plays[1]["ansible.builtin.import_playbook"] = "fabric.rdma.discover"
@@ -166,19 +168,31 @@ def test_what_a_killed_comparison_has_found_is_told_by_the_next(user: User, tmp_
     assert "nothing changed" in said(user.run(*compare))
 
 
-def test_what_somebody_else_discovers_first_is_told_by_the_next_comparison(user: User, tmp_path: Path) -> None:
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
+def test_what_somebody_else_discovers_first_is_told_by_the_next_comparison(
+    whose: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     """The workflow of the day discovers, too, and would take from the night what it has to tell."""
+    user: User = request.getfixturevalue(whose)
     hosts = replayed("ib-v100-1", "ib-v100-2")
     inventory = write_inventory(tmp_path, {"good": hosts})
     compare = ("ansible-playbook", "fabric.rdma.compare", "-i", str(inventory), "-e", "compare_insist=true")
     user.run(*compare, check=False)
-    write_inventory(tmp_path, {"good": {**hosts, "ib-v100-1": hosts["ib-v100-2"]}})
+    # one changes, one comes, and one is taken out of the inventory
+    write_inventory(tmp_path, {"good": {"ib-v100-1": hosts["ib-v100-2"], **replayed("ib-a100-1")}})
     user.run("ansible-playbook", "fabric.rdma.discover", "-i", str(inventory))
-    assert "ib-v100-1: devices" in said(user.run(*compare, "--check", check=False))
+    looked = said(user.run(*compare, "--check", check=False))
     done = user.run(*compare, check=False)
     assert done.returncode == 2, done.stdout
-    assert "1 hosts changed, 0 are new" in said(done)
+    for text in (looked, said(done)):
+        assert "ib-v100-1: devices" in text
+        assert "1 hosts changed, 1 are new, 1 have left the inventory" in text
+    # until it is taken out on purpose
+    known = tmp_path / "output" / "facts.json"
+    assert "0 hosts changed, 0 are new, 1 have left the inventory" in said(user.run(*compare, check=False))
+    known.write_text(json.dumps({host: facts for host, facts in load(known).items() if host != "ib-v100-2"}))
     assert "nothing changed" in said(user.run(*compare))
+    assert sorted(load(tmp_path / "output" / "before.json")) == ["ib-a100-1", "ib-v100-1"]
 
 
 @pytest.mark.parametrize("name", ["prepare", "site"])
