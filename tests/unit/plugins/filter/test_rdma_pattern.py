@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.filter.rdma_pattern import rdma_pattern
+from ansible_collections.fabric.rdma.plugins.filter.rdma_pattern import in_its_run, rdma_pattern
 
 GROUPS = {"all": ["n1", "n2", "n3"], "ungrouped": ["n3"], "gpu": ["n1", "n2"], "rack": ["n2"], "none": []}
 ROOT = Path(__file__).resolve().parents[4]
@@ -96,6 +96,15 @@ def test_a_pattern_that_no_host_matches_is_refused_but_in_a_slice(given: str | l
     with pytest.raises(AnsibleFilterError, match=r"The inventory has no hosts that match .*-e rdma_hosts=PATTERN"):
         rdma_pattern(given, GROUPS)
     assert rdma_pattern(given, GROUPS, True) == rdma_pattern(given)
+
+
+def test_a_run_prepares_nodes_once() -> None:
+    for many in (["n1", "n2"], [f"n{number}" for number in range(500)]):
+        with pytest.raises(
+            AnsibleFilterError, match=r"^Nodes have been prepared in this run: n\d.*Prepare all of them"
+        ) as told:
+            in_its_run(None, "gpu", taken=many)
+        assert len(str(told.value)) < 330
 
 
 def test_no_process_of_a_host_loads_what_decides(told: dict[str, t.Any]) -> None:
