@@ -577,7 +577,7 @@ def cached(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> Non
 def site(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> None:
     """(f): the whole job on replayed hosts, as ansible-runner starts it, with the size of its events."""
     for size in sizes:
-        if table.leave_out("site.yml under ansible-runner", size, OWN_MB + 2 * HOST_MB * size):
+        if table.leave_out("site.yml under ansible-runner", size, OWN_MB + 4 * HOST_MB * size):
             continue
         private = place / f"runner-{size}"
         (private / "env").mkdir(parents=True)

@@ -100,11 +100,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs_run impor
 def documents(path: str) -> list[t.Any]:
     """What a manifest has, as JSON has it, which is what goes to the API server. WishError where it cannot be read, or has something else."""
     yaml = library("yaml")
+    loader: t.Any = type("Loader", (yaml.SafeLoader,), {})
+    # a day that nobody has put into quotes is a text to Kubernetes
+    loader.add_constructor("tag:yaml.org,2002:timestamp", lambda own, node: own.construct_scalar(node))
     try:
         with open(path, encoding="utf-8") as stream:
-            found = list(yaml.safe_load_all(stream))
-        # a day that nobody has put into quotes is a text to Kubernetes
-        return list(json.loads(json.dumps(found, default=lambda value: value.isoformat())))
+            found = list(yaml.load_all(stream, loader))
+        return list(json.loads(json.dumps(found, allow_nan=False)))
     except OSError as exc:
         raise WishError(f"{path} cannot be read: {exc.strerror}") from exc
     # for some tags PyYAML raises whatever Python does
