@@ -76,6 +76,13 @@ def test_a_row_is_a_ratio_and_counts_of_each_host(kept: Path, capsys: pytest.Cap
     assert rows[1].split() == ["site", "50", "10", "6.0", "1.5", "ping", "1.0", "2.5", "100", "100", "3000"]
 
 
+def test_few_hosts_are_measured_by_the_run_in_the_middle() -> None:
+    """One that began cold, or met another program, counts neither for the product nor against it."""
+    took = iter([9.0, 2.0, 3.0])
+    assert playbooks.middle(lambda: of(next(took)), 3)() == of(3.0)
+    assert list(took) == []
+
+
 def test_rows_stay_when_a_later_run_fails(table: t.Any, kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def broken() -> t.Any:
         raise playbooks.RunError("ansible-playbook site.yml ended with 2:\nno space left")
