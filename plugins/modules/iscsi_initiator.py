@@ -102,11 +102,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Dire
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import (
     INITIATOR_FILE,
     SESSIONS,
+    open_sessions,
+    parse_initiator,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiator_name import (
     check_name,
     insist_on_no_session,
     new_name,
-    open_sessions,
-    parse_initiator,
     reason_to_rename,
     rewrite,
 )
