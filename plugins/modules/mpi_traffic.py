@@ -78,7 +78,6 @@ removed:
 """
 
 import json
-import traceback
 import typing as t
 import uuid
 
@@ -92,7 +91,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     MANAGED_BY,
     TRAFFIC_LABEL,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import interrupt_on_signals
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import interrupt_on_signals, with_a_word
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Job, checked_job, judge_job
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs_run import remove_objects, run_job
 
@@ -148,11 +147,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        act(module)
-    # the role that calls it goes on, and has this word alone
-    except Exception as exc:
-        module.fail_json(msg=f"a mistake of this module: {exc!r}", exception=traceback.format_exc())
+    with_a_word(act, module)
 
 
 def act(module: AnsibleModule) -> None:
@@ -168,12 +163,8 @@ def act(module: AnsibleModule) -> None:
         words = f"MPIJob {job.namespace}/{job.name} ({job.tool}{over}) would be run"
         module.exit_json(changed=False, msg=words, removed=[])
     interrupt_on_signals()
-    try:
-        ours = ",".join(f"{key}={value}" for key, value in sorted(owner.items()))
-        outcome = run(module, job, ours, run_id)
-    except KeyboardInterrupt as exc:
-        module.fail_json(msg=str(exc))
-    module.exit_json(**outcome)
+    ours = ",".join(f"{key}={value}" for key, value in sorted(owner.items()))
+    module.exit_json(**run(module, job, ours, run_id))
 
 
 if __name__ == "__main__":

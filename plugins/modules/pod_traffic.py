@@ -186,7 +186,6 @@ results:
           results: [{output: "...", status: 0, timed_out: false, timeout: 120, repeated: false, problem: null}]
 """
 
-import traceback
 import typing as t
 import uuid
 
@@ -200,7 +199,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     MANAGED_BY,
     TRAFFIC_LABEL,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import interrupt_on_signals
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import interrupt_on_signals, with_a_word
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     Wish,
     bytes_of,
@@ -278,11 +277,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        act(module)
-    # the role that calls it goes on, and has this word alone
-    except Exception as exc:
-        module.fail_json(msg=f"a mistake of this module: {exc!r}", exception=traceback.format_exc())
+    with_a_word(act, module)
 
 
 def act(module: AnsibleModule) -> None:
@@ -306,11 +301,7 @@ def act(module: AnsibleModule) -> None:
         words = f"Pods on {hosts} would be looked at" if looks and not rounds else in_words(rounds, wish.networks)
         module.exit_json(changed=False, msg=words, **same, **none)
     interrupt_on_signals()
-    try:
-        outcome = measure(module, wish, owner, rounds, looks)
-    except KeyboardInterrupt as exc:
-        module.fail_json(msg=str(exc))
-    module.exit_json(**same, **outcome)
+    module.exit_json(**same, **measure(module, wish, owner, rounds, looks))
 
 
 if __name__ == "__main__":

@@ -137,6 +137,30 @@ def test_pods_without_an_image_are_refused_before_anything_is_measured(user: Use
     assert "Start the servers" not in said
 
 
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
+@pytest.mark.parametrize(
+    ("wish", "why"),
+    [
+        ({"verify_pod_jobs": [{"file": "/job.yaml"}]}, "missing required arguments: group found in verify_pod_jobs"),
+        ({"verify_pod_users": ["root"]}, "verify_pod_users"),
+    ],
+    ids=["job", "users"],
+)
+def test_wishes_for_pods_of_another_shape_are_refused_before_anything_is_measured(
+    whose: str, request: pytest.FixtureRequest, tmp_path: Path, wish: dict[str, t.Any], why: str
+) -> None:
+    """Of all hosts at once: what is refused of one throws that one out, and the others measure."""
+    user: User = request.getfixturevalue(whose)
+    with Served(healthy, log) as cluster:
+        more = ("-e", "verify_level=both", "-e", json.dumps(wish))
+        said = run(user, tmp_path, cluster.kubeconfig(tmp_path), *more, fails=True)
+        assert not cluster.asked
+    assert why in said
+    assert "Start the servers" not in said
+    assert "Look at Pods on every node" not in said
+    assert not (tmp_path / "output" / "evidence" / "rdma.json").exists()
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [

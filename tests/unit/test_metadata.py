@@ -904,6 +904,7 @@ OF_ANSIBLE = {
         "slurp",
         "stat",
         "tempfile",
+        "validate_argument_spec",
         "wait_for_connection",
     ),
     *("apt", "dnf", "package", "rpm_key", "service", "systemd_service"),
