@@ -411,6 +411,27 @@ def test_nodes_that_are_gone_when_traffic_is_to_move(user: User, tmp_path: Path)
     assert "n2 could not be reached" in (tmp_path / "output" / "report.html").read_text()
 
 
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
+def test_a_map_is_not_drawn_of_hosts_of_which_none_answers(
+    whose: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Their facts come from a cache, and the programs would have to be started there: an earlier map stays, and the run fails."""
+    user: User = request.getfixturevalue(whose)
+    inventory = write_inventory(tmp_path, {"fabric": live(ansible_host="127.0.0.1", ansible_port=1)})
+    earlier = tmp_path / "output" / "fabric.json"
+    earlier.parent.mkdir()
+    earlier.write_text("{}")
+    play = tmp_path / "fabric.yml"
+    facts = {"hosts": "rdma", "gather_facts": False, "tasks": [{"fabric.rdma.ib_facts": {"capture": "{{ facts_of }}"}}]}
+    play.write_text(yaml.safe_dump([facts, {"import_playbook": "fabric.rdma.fabric"}]))
+    done = user.run("ansible-playbook", str(play), "-i", str(inventory), check=False)
+    assert done.returncode != 0, done.stdout
+    assert "None of the hosts that were asked about their cables answers: n1, n2. fabric.json stays as it is." in said(
+        done
+    )
+    assert earlier.read_text() == "{}"
+
+
 @pytest.mark.parametrize("who", ["n1", "all"])
 def test_hosts_that_drop_out_for_an_error_that_nobody_foresaw(who: str, user: User, tmp_path: Path) -> None:
     """Ansible leaves them out of later plays: they are planned and reported all the same, and the run fails for them."""
