@@ -59,7 +59,7 @@ test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, int
 	@tools/test molecule+lint,docs,sanity bounds unit $(RECORDED) integration receptor
 
 .PHONY: everything
-everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (three hours)
+everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (more than three hours)
 	@# in the foreground: a stage in the background cannot ask for a password
 	@for profile in test lab browser judges kubernetes; do tools/apt-install --profile $$profile || exit; done
 	@$(SAY_WHAT_IS_LEFT_OUT)
@@ -130,7 +130,7 @@ control-plane: .venv/.complete ## Open a shell with KUBECONFIG for such a contro
 	@python tests/cluster/cluster.py run -- bash
 
 .PHONY: cluster
-cluster: .venv/.complete ## Run the scenario cluster: what the scenario pods has, with a third node, and changes and faults of it (half an hour and more)
+cluster: .venv/.complete ## Run the scenario cluster: what the scenario pods has, with a third node, and changes and faults of it (an hour and more)
 	@SCENARIOS=cluster tools/molecule $(ARGS)
 
 .PHONY: networks

@@ -107,6 +107,7 @@ class Work:
         # of nodes that are out: which start their kubelet has reported; of those that are back: that, and how much they offer
         self.out, self.back = dict[str, str](), dict[str, tuple[str, int]]()
         self._ended = threading.Event()
+        self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._watch)
 
     def at_work(self) -> int:
@@ -114,6 +115,13 @@ class Work:
         return int((found or {}).get("status", {}).get("availableReplicas") or 0)
 
     def _watch(self) -> None:
+        # who sees nothing any more must not prove that nothing has happened
+        try:
+            self._look()
+        except BaseException as exc:
+            self._error = exc
+
+    def _look(self) -> None:
         while not self._ended.is_set():
             self.least = min(self.least, self.at_work())
             for item in self.kube.list("/api/v1/nodes", "list"):
@@ -140,6 +148,8 @@ class Work:
             "work has gone",
             lambda: not self.kube.list("/api/v1/namespaces/default/pods", "list", labelSelector="app=training"),
         )
+        if self._error:
+            raise RuntimeError("work was not watched to the end") from self._error
 
 
 def test_a_budget_that_allows_nothing(site: Site, driver: dict[str, t.Any]) -> None:

@@ -16,6 +16,12 @@ USER = 1000
 SHARES = 63
 
 
+def changes(output: str) -> dict[str, int]:
+    """What a run of a playbook has changed: how many tasks, by host, as its recap says."""
+    recap = re.findall(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)", output, re.MULTILINE)
+    return {name: int(changed) for name, changed in recap}
+
+
 def plan_of(site: Site) -> dict[str, t.Any]:
     return dict(load(site.output / "plan.json"))
 
