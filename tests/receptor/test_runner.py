@@ -56,6 +56,26 @@ WELL: dict[str, tuple[Json, str]] = {
     "verify": ({}, "Insist on the traffic"),
     "wishes": ({}, "Insist on wishes that make sense"),
 }
+# What each leaves: files below the output directory, and artifacts. The others leave nothing (a recorded host has nothing to be captured).
+FILES = {
+    "compare": ["before.json", "facts.json"],
+    "discover": ["facts.json"],
+    "doctor": ["doctor.json", "doctor.txt"],
+    "doctor_bundle": ["bundle/context.json", "bundle/facts.json"],
+    "fabric": ["fabric.json"],
+    "plan": ["facts.json", "images.txt", "plan.json", *(f"plan/{name}.txt" for name in sorted(FEW))],
+    "prepare": ["outcomes.json"],
+    "report": ["metrics.prom", "report.html", "report.json", "report.md", "summary.txt"],
+    "rollout": ["facts.json", "plan.json"],
+}
+FILES["site"] = sorted({*FILES["plan"], *FILES["prepare"], *FILES["report"]})
+ARTIFACTS = {
+    "compare": ["fabric_rdma_changes"],
+    "prepare": ["fabric_rdma_prepare"],
+    "report": ["fabric_rdma_report"],
+    "site": ["fabric_rdma_prepare", "fabric_rdma_report", "fabric_rdma_verify"],
+    "verify": ["fabric_rdma_verify"],
+}
 NOWHERE = "no kubeconfig: /nonexistent does not exist"
 # What needs a cluster, or makes machines, says so without one: at its first question, and where it has got as far as that.
 ILL: list[tuple[str, Json, str]] = [
@@ -96,6 +116,15 @@ def test_playbooks_run_as_jobs(playbook: str, controller: Controller) -> None:
     result = controller.run_here(f"playbooks/{playbook}.yml", {**OUTPUT, **variables})
     assert result.status == "successful", result.said[-3000:]
     assert told in result.said
+    left = [path for path in output(result).rglob("*") if path.is_file()]
+    names = sorted(str(path.relative_to(output(result))) for path in left)
+    # a class has files of its own
+    assert [name for name in names if not name.startswith("rendered/")] == FILES.get(playbook, [])
+    assert {Path(name).parts[1] for name in names if name.startswith("rendered/")} == (
+        {*FEW, "images.txt"} if playbook in ("plan", "rollout", "site") else set()
+    )
+    assert all(path.stat().st_size > 0 for path in left)
+    assert sorted(result.artifacts) == ARTIFACTS.get(playbook, [])
     # nothing is kept where the project lies
     assert not (result.directory / "project" / "rdma-output").exists()
     if playbook == "site":

@@ -451,13 +451,32 @@ def test_comments_of_the_chinese_quick_start_promise_what_those_of_the_english_o
     assert all(any(promise in english for english, _chinese in pairs_of_comments) for promise in PROMISES)
 
 
-def test_a_link_leads_to_a_file() -> None:
-    wrong = []
+@functools.cache
+def anchors(path: Path) -> set[str]:
+    """Those of the headings of a page, as GitHub and the pages of the documentation make them."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
+    headings = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", line) for line in re.findall(r"^#+ (.+)$", text, re.M)]
+    found: set[str] = set()
+    for heading in headings:
+        slug = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+        found.add(slug if slug not in found else f"{slug}-1")
+    return found
+
+
+def test_a_link_leads_to_a_file_and_to_a_heading_of_it() -> None:
+    wrong, seen = [], 0
     for paper in PAPERS:
-        for target in re.findall(r"\]\(([^)#\s]+)", FENCE.sub("", (ROOT / paper).read_text())):
-            if "://" not in target and not ((ROOT / paper).parent / target).exists():
-                wrong.append(f"{paper}: {target}")
+        place = (ROOT / paper).parent
+        for link in re.findall(r"\]\(([^)\s]+)", FENCE.sub("", (ROOT / paper).read_text())):
+            target, _hash, anchor = link.partition("#")
+            if "://" in target:
+                continue
+            path = place / target if target else ROOT / paper
+            seen += bool(anchor)
+            if not path.exists() or (anchor and anchor not in anchors(path)):
+                wrong.append(f"{paper}: {link}")
     assert wrong == []
+    assert seen > 20
 
 
 def test_a_user_meets_no_placeholder_of_galaxy() -> None:
