@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from pathlib import PurePath
 
 import pytest
 from checks import SHARES, USER, assert_device_and_memory, assert_exact, assert_measured, bandwidth
@@ -26,6 +27,11 @@ def test_every_node_offers_what_the_plugin_reports(site: Site) -> None:
         assert pod["status"]["phase"] == "Running"
 
 
+def pci_of(site: Site, node: str, netdev: str) -> str:
+    """Where the kernel has a card of the node."""
+    return PurePath(site.on(node, "readlink", "-f", f"/sys/class/net/{netdev}/device").strip()).name
+
+
 def test_facts_of_the_nodes(site: Site) -> None:
     """What discovery says of live devices, two of which are of one model and differ in their cables alone."""
     facts = load(site.output / "facts.json")
@@ -35,14 +41,16 @@ def test_facts_of_the_nodes(site: Site) -> None:
         assert sorted(devices) == ["mlx5_0", "mlx5_1", "mlx5_bond_0"]
         assert {device["kind"] for device in devices.values()} == {"software"}
         assert all(device["plugin"]["visible"] for device in devices.values())
-        assert len({device["pci"] for device in devices.values()} - {None}) == len(devices)
+        assert {hca: device["pci"] for hca, device in devices.items()} == {
+            hca: pci_of(site, name, device["netdevs"][0]) for hca, device in devices.items()
+        }
         states = {hca: device["ports"][0]["state"] for hca, device in devices.items()}
         assert {hca for hca, state in states.items() if state == "Active"} == {CABLED[name], "mlx5_bond_0"}
         assert set(states.values()) == {"Active", "Down"}
         lag = devices.pop("mlx5_bond_0")["lag"]
         assert (lag["netdev"], lag["mode"]) == ("bond0", "active-backup")
         assert [member["netdev"] for member in lag["members"]] == ["eth3", "eth4"]
-        assert len({member["pci"] for member in lag["members"]} - {None}) == 2
+        assert [member["pci"] for member in lag["members"]] == [pci_of(site, name, each) for each in ("eth3", "eth4")]
         assert [device["lag"] for device in devices.values()] == [None, None]
 
 
