@@ -84,10 +84,15 @@ objects:
   type: dict
   sample: {ConfigMap default/rdma-shared-dp-g: created}
 labels:
-  description: Labels of nodes that were changed, and their new values.
+  description: Labels of the first 20 nodes that were changed, and their new values.
   returned: success
   type: dict
   sample: {gb200-1: {rdma.fabric/class: gb200-device-1021}}
+labelled:
+  description: The number of all nodes whose labels were changed.
+  returned: success
+  type: int
+  sample: 1
 """
 
 import typing as t
@@ -95,8 +100,10 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.brief import first_nodes
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.class_change import ClassChange
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import invocation
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import LEASE_OPTIONS, Lease
 
 
@@ -109,7 +116,8 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     result = {
         "changed": change.changed,
         "objects": change.actions(),
-        "labels": change.labels,
+        "labels": first_nodes(change.labels),
+        "labelled": len(change.labels),
         "diff": change.diff(),
     }
     for warning in kube.warnings + change.warnings:
@@ -136,8 +144,8 @@ def main() -> None:
     try:
         result = run(module)
     except FabricError as exc:
-        module.fail_json(msg=str(exc))
-    module.exit_json(**result)
+        module.fail_json(msg=str(exc), invocation=invocation(module.params))
+    module.exit_json(invocation=invocation(module.params), **result)
 
 
 if __name__ == "__main__":

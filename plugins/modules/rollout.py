@@ -135,10 +135,15 @@ objects:
     ConfigMap kube-system/rdma-shared-dp-ib-a100: unchanged
     DaemonSet kube-system/rdma-shared-dp-ib-v100: removed
 labels:
-  description: Nodes whose label C(rdma.fabric/class) was changed, and its new value. V(null) where it was removed.
+  description: The first 20 nodes whose label C(rdma.fabric/class) was changed, and its new value. V(null) where it was removed.
   returned: success
   type: dict
   sample: {a100-1: ib-a100, v100-1: null}
+labelled:
+  description: The number of all nodes whose label was changed.
+  returned: success
+  type: int
+  sample: 2
 lease:
   description: The Lease, for O(fabric.rdma.rollout_ready#module:lease).
   returned: when it is held
@@ -152,7 +157,9 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.brief import first_nodes
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import invocation
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import (
     DURATION,
     FIRST_PLACE,
@@ -233,7 +240,8 @@ def told(rollout: Rollout) -> dict[str, t.Any]:
     return {
         "changed": rollout.changed,
         "objects": rollout.actions(),
-        "labels": rollout.labels,
+        "labels": first_nodes(rollout.labels),
+        "labelled": len(rollout.labels),
         "diff": rollout.diff(),
         "warnings": rollout.warnings,
     }
@@ -262,10 +270,10 @@ def main() -> None:
         job = Job(module.params)
         result = job.check() if module.check_mode else job.run()
     except FabricError as exc:
-        module.fail_json(msg=str(exc))
+        module.fail_json(msg=str(exc), invocation=invocation(module.params))
     for warning in job.kube.warnings + result.pop("warnings"):
         module.warn(warning)
-    module.exit_json(**result)
+    module.exit_json(invocation=invocation(module.params), **result)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 strays:
-  description: Classes of the nodes that no host of the inventory is behind, by node.
+  description: Classes of the first 20 nodes that no host of the inventory is behind, by node.
   returned: always
   type: dict
   sample: {}
@@ -82,7 +82,9 @@ strays:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.brief import first_nodes
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import invocation
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value, node_scope
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.standing import Scope, standing, strays_of_systems
@@ -103,6 +105,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
+    asked = invocation(given)
     inventory, keep = group_value(given["inventory"]), [group_value(name) for name in given["keep"]]
     try:
         kube = Kube(given["kubeconfig"], given["context"])
@@ -111,16 +114,18 @@ def main() -> None:
         found = standing(kube, inventory)
     except KubeError as exc:
         module.warn(f"It is not known which nodes earlier rollouts have labelled: {exc}. A rollout asks again.")
-        module.exit_json(changed=False, strays={})
+        module.exit_json(changed=False, strays={}, invocation=asked)
     strays = rollout.strays(**node_scope(given["hosts"], given["remove"], given["node_names"]))
     if strays:
-        module.fail_json(msg=rollout.told(strays) + " Nothing was written or changed.", strays=strays)
+        module.fail_json(
+            msg=rollout.told(strays) + " Nothing was written or changed.", strays=first_nodes(strays), invocation=asked
+        )
     everyone = node_scope([*given["hosts"], *given["others"]], given["remove"], given["node_names"])
     groups = [*keep, *(group_value(name) for name in given["groups"])]
     words = strays_of_systems(found, Scope(everyone["known"], groups, everyone["remove"]))
     if words:
-        module.fail_json(msg=f"The {words} Nothing was written or changed.", strays=strays)
-    module.exit_json(changed=False, strays=strays)
+        module.fail_json(msg=f"The {words} Nothing was written or changed.", strays={}, invocation=asked)
+    module.exit_json(changed=False, strays={}, invocation=asked)
 
 
 if __name__ == "__main__":

@@ -104,6 +104,7 @@ missing:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.class_ready import refusal, wait_for_class
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import invocation
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import WAIT_OPTIONS, wait_or_fail
 
 
@@ -138,7 +139,7 @@ def main() -> None:
     entry, policy = module.params, module.params["policy"]
     why_not = refusal(entry)
     if why_not:
-        module.fail_json(msg=why_not)
+        module.fail_json(msg=why_not, invocation=invocation(entry))
     what = (
         f"describe {policy['kind'].lower()} {policy['name']}"
         if policy

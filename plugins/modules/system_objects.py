@@ -169,10 +169,15 @@ objects:
   type: dict
   sample: {ConfigMap default/rdma-network: created, ConfigMap kube-system/fabric-rdma-secondary-network: created}
 labels:
-  description: Labels of nodes that were changed, and their new values. V(null) where one was removed.
+  description: Labels of the first 20 nodes that were changed, and their new values. V(null) where one was removed.
   returned: success
   type: dict
   sample: {node-1: {node.longhorn.io/create-default-disk: "true"}}
+labelled:
+  description: The number of all nodes whose labels were changed.
+  returned: success
+  type: int
+  sample: 1
 charts:
   description:
     - Releases that an earlier run has remembered, that O(charts) does not name, and that are still in the cluster, the last one first.
@@ -188,7 +193,9 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.brief import first_nodes
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import invocation
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import LEASE_OPTIONS, Lease
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.standing import Scope, standing, strays_of_systems
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout
@@ -211,10 +218,15 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     options = {key: parameters[key] for key in ("force", "inventory", "adopt", "pending")}
     rollout = SystemRollout(kube, parameters["system"], parameters["place"], **options)
     if parameters["only"] is not None and (parameters["objects"] or parameters["charts"]):
-        module.fail_json(msg="only names the groups that lose something; objects and charts have to be empty with it")
+        module.fail_json(
+            msg="only names the groups that lose something; objects and charts have to be empty with it",
+            invocation=invocation(parameters),
+        )
     if parameters["remember"]:
         if parameters["objects"]:
-            module.fail_json(msg="remember is for charts alone; objects have to be empty")
+            module.fail_json(
+                msg="remember is for charts alone; objects have to be empty", invocation=invocation(parameters)
+            )
         rollout.remember(parameters["charts"], parameters["opened"], parameters["tried"])
     else:
         if parameters["hosts"] is not None:
@@ -225,7 +237,8 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         "changed": rollout.changed,
         "objects": rollout.actions(),
         "charts": rollout.old_charts,
-        "labels": rollout.labels,
+        "labels": first_nodes(rollout.labels),
+        "labelled": len(rollout.labels),
         "diff": rollout.diff(),
     }
     for warning in kube.warnings + rollout.warnings:
@@ -264,8 +277,8 @@ def main() -> None:
     try:
         result = run(module)
     except FabricError as exc:
-        module.fail_json(msg=str(exc))
-    module.exit_json(**result)
+        module.fail_json(msg=str(exc), invocation=invocation(module.params))
+    module.exit_json(invocation=invocation(module.params), **result)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ BACK = ("-e", json.dumps({"rdma_handover_to": "daemonset"}))
 class Dranet(threading.Thread):
     """What the driver publishes of its nodes, and kubelets of a driver that is gone. Looks all the time whether both offer a function."""
 
-    def __init__(self, kubeconfig: str, nodes: t.Sequence[str]) -> None:
+    def __init__(self, kubeconfig: str, nodes: t.Mapping[str, str]) -> None:
+        """nodes: the recording of each."""
         super().__init__(daemon=True)
         self.kube, self.nodes = Kube(kubeconfig), nodes
         self.ends = threading.Event()
@@ -82,7 +83,7 @@ class Dranet(threading.Thread):
         for pod in self.kube.list("/api/v1/pods", "list Pods", labelSelector="app.kubernetes.io/name=dranet"):
             if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
                 silent = f"--filter={NOTHING}" in pod["spec"]["containers"][0]["args"]
-                found[pod["spec"]["nodeName"]] = [] if silent else devices(pod["spec"]["nodeName"])
+                found[pod["spec"]["nodeName"]] = [] if silent else devices(self.nodes[pod["spec"]["nodeName"]])
         return found
 
     def look(self) -> None:
@@ -100,9 +101,9 @@ class Dranet(threading.Thread):
                 self.kube.request("POST", SLICES, "publish", body=body)
 
 
-def devices(node: str) -> list[str]:
-    """Of the recorded node."""
-    facts = json.loads((CAPTURES / f"{node}.expected.json").read_text())
+def devices(capture: str) -> list[str]:
+    """Of a recorded node."""
+    facts = json.loads((CAPTURES / f"{capture}.expected.json").read_text())
     return sorted(device_name(row["pci"]) for row in facts["devices"] if row["pci"])
 
 
@@ -112,7 +113,7 @@ def both(site: Site) -> t.Iterator[tuple[Site, Dranet]]:
     site.nodes(LINUX)
     site.kube.request("POST", "/api/v1/namespaces", "make", body={"metadata": {"name": "training"}})
     forget_claims(site)
-    driver = Dranet(str(site.kubeconfig), list(site.groups["gb200"]["hosts"]))
+    driver = Dranet(str(site.kubeconfig), dict(site.groups["gb200"]["hosts"]))
     driver.start()
     yield site, driver
     driver.ends.set()

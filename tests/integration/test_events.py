@@ -85,16 +85,15 @@ GROWTH, NAME = 30, "n{:03}-" + "x" * 55
 QUIET = ("verify", "plan", "rollout", "fabric", "doctor", "doctor_bundle", "capture", "report")
 
 
-def sizes(private: Path) -> dict[tuple[str, str, str], int]:
+def sizes(events: t.Iterable[Json]) -> dict[tuple[str, str, str], int]:
     """{(event, play, task): bytes of the largest}, without what Ansible itself says of all hosts: its recap, and for whom a file is."""
     found: dict[tuple[str, str, str], int] = {}
-    for path in private.glob("artifacts/*/job_events/*.json"):
-        event = json.loads(path.read_text())
-        data = event["event_data"]
+    for event in events:
+        data = event.get("event_data") or {}
         if event["event"] == "playbook_on_stats":
             event = {"told": data["artifact_data"]}
         elif event["event"] == "playbook_on_include":
-            del event["stdout"]
+            event = {**event, "stdout": ""}
         key = (event.get("event", "stats"), data.get("play", ""), data.get("task", ""))
         found[key] = max(found.get(key, 0), len(json.dumps(event)))
     return found
@@ -110,7 +109,8 @@ def measured(
         "ansible-runner", "run", str(directory / "private"), *given, f"--cmdline=-e @{directory}/variables.json"
     )
     assert done.returncode == 0
-    return sizes(directory / "private")
+    paths = (directory / "private").glob("artifacts/*/job_events/*.json")
+    return sizes(json.loads(path.read_text()) for path in paths)
 
 
 def plays(*names: str) -> list[Json]:

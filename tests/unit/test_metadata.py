@@ -1231,7 +1231,6 @@ def test_what_is_only_said_once_is_said_of_no_host() -> None:
 
 # Facts that are computed once for all hosts, and are as long as there are groups, systems or words, not hosts.
 SHORT = {
-    "__handover_plan",
     "__longhorn_reason",
     "__plan_failure",
     "__prepare_more",
@@ -1241,7 +1240,6 @@ SHORT = {
     "__systems_wished",
     "cluster_chart_there",
     "cluster_system_held",
-    "cluster_system_pages",
     "cluster_system_refused",
 }
 
@@ -1258,6 +1256,22 @@ def test_what_grows_with_the_cluster_is_kept_out_of_events() -> None:
     assert len(computed) > 20
     assert [(path, name) for path, name, hidden in computed if not hidden and name not in SHORT] == []
     assert {name for _path, name, hidden in computed if not hidden} == SHORT
+
+
+# Kinds of which a cluster has as many as it has classes, whatever its size, or one.
+FEW_OF = {"DaemonSet", "{{ __longhorn_flag.kind }}", "{{ item.kind }}"}
+
+
+def test_objects_that_grow_with_the_cluster_are_kept_out_of_events() -> None:
+    """k8s_info returns all that it finds. Modules of ours are measured on a cluster (test_awx_jobs.py)."""
+    asked = [
+        (task["kubernetes.core.k8s_info"]["kind"], bool(task.get("no_log")))
+        for path in [*(ROOT / "roles").glob("*/tasks/*.yml"), *PLAY_FILES]
+        for task in run_once_in(yaml.safe_load(path.read_text()) or ())
+        if "kubernetes.core.k8s_info" in task
+    ]
+    assert {kind for kind, hidden in asked if not hidden} == FEW_OF
+    assert {kind for kind, hidden in asked if hidden} == {"ResourceClaim", "Volume"}
 
 
 # Some playbooks and roles share a name. What a playbook sets for what runs in it is the playbook's.

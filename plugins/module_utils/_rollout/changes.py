@@ -10,6 +10,7 @@ import json
 import time
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.brief import differences
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY, SYSTEM_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
@@ -23,7 +24,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     stranger,
 )
 
-__all__ = ["RECORD", "Changes", "Json", "Pair", "Step", "opened_by_systems", "patiently", "value_at"]
+__all__ = ["RECORD", "Changes", "Json", "Pair", "Step", "opened_by_systems", "patiently"]
 
 Json = t.Dict[str, t.Any]
 # What is being done, in words, and how.
@@ -180,15 +181,7 @@ class Changes:
 
     def diff(self) -> list[Json]:
         """One entry an object that changes: dictionaries, which Ansible shows line by line."""
-        return [
-            {
-                "before_header": what,
-                "after_header": what,
-                "before": {} if before is None else before,
-                "after": {} if after is None else after,
-            }
-            for what, before, after in self._pairs()
-        ]
+        return differences(self._pairs())
 
     # perform
 
@@ -382,8 +375,3 @@ def patiently(step: t.Callable[[], t.Any], passes: t.Callable[[KubeError], bool]
             if not left or not passes(exc):
                 raise
         time.sleep(pause)
-
-
-def value_at(item: t.Any, path: str) -> t.Any:
-    """What is at a place such as status.state; None where there is none."""
-    return functools.reduce(lambda it, key: it.get(key) if isinstance(it, t.Mapping) else None, path.split("."), item)

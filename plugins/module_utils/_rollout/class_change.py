@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.brief import label_pairs
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Changes, Json, Pair, Step
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import describe, some, stranger
@@ -65,8 +66,8 @@ class ClassChange(Changes):
         return bool(self.labels or super().changed)
 
     def _pairs(self) -> list[Pair]:
-        labels = [("labels of node " + node, self._old_labels[node], self.labels[node]) for node in sorted(self.labels)]
-        return self._pairs_of_removals() + labels + self._pairs_of_objects()
+        labels = label_pairs(self._old_labels, self.labels)
+        return [*self._pairs_of_removals(), *labels, *self._pairs_of_objects()]
 
     def perform(self, before_each: t.Callable[[], None] = lambda: None) -> None:
         """Delete, label, apply: in this order. When one fails nevertheless, the error says what has been done and what not.

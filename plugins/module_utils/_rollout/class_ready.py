@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Json
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     CLASS_LABEL,
@@ -29,6 +28,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.policies impo
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience, wait_until_right
 
 __all__ = ["refusal", "wait_for_class"]
+
+Json = t.Dict[str, t.Any]
 
 
 def refusal(entry: t.Mapping[str, t.Any]) -> t.Optional[str]:

@@ -10,6 +10,7 @@ inventory's rollout has the same one.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import typing as t
@@ -44,6 +45,7 @@ __all__ = [
     "stale_on_node",
     "stranger",
     "strays_in_words",
+    "value_at",
 ]
 
 FIELD_MANAGER = "fabric.rdma"
@@ -512,3 +514,8 @@ def _invalid(message: str, causes: t.Sequence[t.Mapping[str, t.Any]]) -> Refusal
     if re.search(r"must be no more than \d+ (?:characters|bytes)|may not be (?:more than|longer than)", message):
         return Refusal(message, "A name is too long: give the group or the namespace a shorter one.")
     return Refusal(message, "Correct the value in rdma_rollout or in the variables of the role device_plugin.")
+
+
+def value_at(item: t.Any, path: str) -> t.Any:
+    """What is at a place such as status.state; None where there is none."""
+    return functools.reduce(lambda it, key: it.get(key) if isinstance(it, t.Mapping) else None, path.split("."), item)

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Json, value_at
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
     describe,
     pod_trouble,
+    value_at,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience, wait_until_right
 
 __all__ = ["wait_for_objects"]
+
+Json = t.Dict[str, t.Any]
 
 
 def _rolled_out(item: t.Mapping[str, t.Any]) -> list[str]:

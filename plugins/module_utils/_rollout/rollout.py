@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.brief import value_pair
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import (
     Changes,
     Json,
@@ -239,7 +240,7 @@ class Rollout(Changes):
             after = {node: value for node, value in self.labels.items() if (value is None) is leaves}
             if after:
                 before = {node: self._old_labels[node] for node in after}
-                pairs.append((what % CLASS_LABEL, before, {} if leaves else after))
+                pairs.append((what % CLASS_LABEL, *value_pair(before, {} if leaves else after)))
         pairs += self._pairs_of_removals()
         for each in self._retreats:
             pairs.append((describe(each.item), comparable(each.item), self._left.get(each.how)))

@@ -17,6 +17,7 @@ import re
 import typing as t
 import zlib
 
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.brief import label_pairs, line_pair
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import (
     RECORD,
     Changes,
@@ -25,7 +26,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes impor
     Step,
     opened_by_systems,
     patiently,
-    value_at,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
@@ -42,6 +42,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     pod_security_labels,
     some,
     stranger,
+    value_at,
 )
 
 __all__ = ["SPENT_ANNOTATION", "SystemRollout"]
@@ -108,6 +109,19 @@ def _kind_of(item: t.Mapping[str, t.Any]) -> tuple[str, str]:
 def _order_of_removal(item: t.Mapping[str, t.Any]) -> tuple[int, str]:
     kind = str(item["kind"])
     return (_LAST.index(kind) if kind in _LAST else -1, describe(item))
+
+
+def _with_few_labels(what: str, before: t.Optional[Json], after: t.Optional[Json]) -> Pair:
+    """The record of a system as a diff is to show it: its labels are shown with their nodes, too."""
+    known = [((side or {}).get("data") or {}).get("labels") for side in (before, after)]
+    if not any(isinstance(lines, list) for lines in known):
+        return what, before, after
+    shown = line_pair(*(lines if isinstance(lines, list) else [] for lines in known))
+    sides = [
+        side and {**side, "data": {**(side.get("data") or {}), "labels": lines}}
+        for side, lines in zip((before, after), shown)
+    ]
+    return what, sides[0], sides[1]
 
 
 class SystemRollout(Changes):
@@ -414,10 +428,11 @@ class SystemRollout(Changes):
         if self._last_record is not None:
             # it is written twice, and shown once
             shown, data = describe(self._last_record), self._last_record["data"]
-            after = {**(comparable(self._after[0]) or {}), "data": data}
+            after = comparable({**self._after[0], "data": data})
             pairs = [(shown, comparable(self._before[0]), after), *(pair for pair in pairs if pair[0] != shown)]
-        pairs += [("labels of node " + node, self._old_labels[node], self.labels[node]) for node in sorted(self.labels)]
-        return pairs + self._pairs_of_removals() + self._pairs_of_closings()
+        pairs += [*label_pairs(self._old_labels, self.labels), *self._pairs_of_removals(), *self._pairs_of_closings()]
+        record = f"ConfigMap {self.place}/{self._record_name()}"
+        return [_with_few_labels(*pair) if pair[0] == record else pair for pair in pairs]
 
     def _served(self, pair: tuple[str, str]) -> bool:
         return pair[1] in self.kube.kinds(pair[0])

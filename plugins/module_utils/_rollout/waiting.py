@@ -15,7 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
     KubeError,
     Unreachable,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected, invocation
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import LEASE_OPTIONS, Lease
 
 __all__ = ["WAIT_OPTIONS", "Patience", "wait_or_fail", "wait_until_right"]
@@ -85,8 +85,13 @@ def wait_or_fail(
         renew = Lease(kube, **asked["lease"]).renew if asked["lease"] else lambda: None
         missing, waited = wait(kube, Patience(asked["timeout"], max(1, asked["interval"])), renew)
     except FabricError as exc:
-        module.fail_json(msg=str(exc))
-    result: Json = {"changed": False, "waited": round(waited, 1), "missing": missing}
+        module.fail_json(msg=str(exc), invocation=invocation(asked))
+    result: Json = {
+        "changed": False,
+        "waited": round(waited, 1),
+        "missing": missing,
+        "invocation": invocation(asked),
+    }
     if missing:
         module.fail_json(msg=said(f"{waited:.0f} s", "; ".join(missing)), **result)
     module.exit_json(**result)

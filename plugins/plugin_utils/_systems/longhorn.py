@@ -249,7 +249,7 @@ def _add_nodes(found: Request, wish: Json, site: Site, release: Version, values:
     unproved = sorted(set(wish["nodes"]) - {site["node_names"].get(host, host) for host in storing})
     if unproved:
         found["warnings"].append(
-            f"{named('node', unproved, len(unproved))} of {_VARIABLE}.nodes {'are' if len(unproved) > 1 else 'is'} not discovered: nobody has "
+            f"{named('node', unproved, 20)} of {_VARIABLE}.nodes {'are' if len(unproved) > 1 else 'is'} not discovered: nobody has "
             "proved that Longhorn can store there; `longhornctl check preflight` does"
         )
     if spdk and spdk.pages_mib:

@@ -130,22 +130,25 @@ def _rows(
         yield from _v2_rows(facts["kernel"], spdk)
 
 
-def _in_words(found: t.Mapping[tuple[str, _Row], t.Sequence[str]]) -> list[str]:
-    """found: {(what hosts cannot, why): hosts}. All that the same hosts lack is told together, in the order in which it was found."""
+def _in_words(found: t.Mapping[tuple[str, _Row], t.Sequence[str]], most: t.Optional[int]) -> list[str]:
+    """found: {(what hosts cannot, why): hosts}. All that the same hosts lack is told together, in the order in which it was found.
+
+    most: so many hosts are named, None for all.
+    """
     told: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (head, (_status, check, message, remedy)), hosts in found.items():
         end = f"; {remedy}" if remedy else ""
         told.setdefault((head, tuple(hosts)), []).append(f"{message} (check {check}){end}")
-    # all of them: a node that is not named is a node that is not prepared
     return [
-        f"{named('host', hosts, len(hosts))} {head}: {'. '.join(reasons)}" for (head, hosts), reasons in told.items()
+        f"{named('host', hosts, most or len(hosts))} {head}: {'. '.join(reasons)}"
+        for (head, hosts), reasons in told.items()
     ]
 
 
 def node_findings(
     site: Site, storing: t.Sequence[str], using: t.Sequence[str], path: str, spdk: t.Optional[Spdk]
 ) -> tuple[list[str], list[str]]:
-    """(problems, warnings): all that hosts lack, with all their names.
+    """(problems, warnings): all that hosts lack. A problem has all their names, a warning those of the first twenty.
 
     storing: hosts whose disks hold volumes. using: the other ones, whose Pods may only use them. path: of the volumes; a device below
     /dev has no file system. spdk: None without the V2 data engine.
@@ -163,7 +166,8 @@ def node_findings(
         for row in _rows(site, host, duplicates, "", spdk):
             if row[0] == "error":
                 warnings.setdefault(("cannot use volumes", row), []).append(host)
-    return _in_words(problems), _in_words(warnings)
+    # a node that is not named is a node that is not prepared
+    return _in_words(problems, None), _in_words(warnings, 20)
 
 
 def taint_problems(

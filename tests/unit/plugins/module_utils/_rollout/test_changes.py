@@ -17,7 +17,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes impor
     Step,
     opened_by_systems,
     patiently,
-    value_at,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError, Unreachable
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
@@ -381,20 +380,6 @@ def test_what_passes_by_itself_is_tried_again(times: int, passing: bool, tries: 
     else:
         run()
     assert len(calls) == asked
-
-
-KEYS = st.text(st.characters(exclude_characters="."), max_size=3)
-TREES = st.recursive(
-    st.none() | st.integers() | st.text(max_size=3), lambda each: st.dictionaries(KEYS, each, max_size=3), max_leaves=8
-)
-
-
-@given(tree=TREES, path=st.lists(KEYS, min_size=1, max_size=4))
-def test_a_value_is_found_where_it_is_and_nowhere_else(tree: t.Any, path: list[str]) -> None:
-    expected = tree
-    for key in path:
-        expected = expected[key] if isinstance(expected, dict) and key in expected else None
-    assert value_at(tree, ".".join(path)) == expected
 
 
 def record(name: str, namespaces: t.Any, **labels: str) -> Json:

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import typing as t
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     CLASS_LABEL,
@@ -31,6 +34,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     stale_on_node,
     stranger,
     strays_in_words,
+    value_at,
 )
 
 
@@ -288,3 +292,17 @@ def test_every_refusal_has_a_remedy(code: int, body: Any, words: str) -> None:
     sentence = explain(code, body, "apply ConfigMap n/c")
     assert sentence.startswith("cannot apply ConfigMap n/c: ")
     assert words in sentence
+
+
+KEYS = st.text(st.characters(exclude_characters="."), max_size=3)
+TREES = st.recursive(
+    st.none() | st.integers() | st.text(max_size=3), lambda each: st.dictionaries(KEYS, each, max_size=3), max_leaves=8
+)
+
+
+@given(tree=TREES, path=st.lists(KEYS, min_size=1, max_size=4))
+def test_a_value_is_found_where_it_is_and_nowhere_else(tree: t.Any, path: list[str]) -> None:
+    expected = tree
+    for key in path:
+        expected = expected[key] if isinstance(expected, dict) and key in expected else None
+    assert value_at(tree, ".".join(path)) == expected
