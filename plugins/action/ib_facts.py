@@ -21,6 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.change import sn
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import foreign_facts
+from ansible_collections.fabric.rdma.plugins.plugin_utils._quiet_action import hidden
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     CONCLUDED,
     GATHERED,
@@ -132,11 +133,7 @@ class ActionModule(ActionBase):
         # a task may have a word about what a failure is
         decided = getattr(self._task, "failed_when", None) or getattr(self._task, "until", None)
         if quiet and not decided and not (result.get("failed") or result.get("unreachable")):
-            # what is registered has all of it
-            result["_ansible_no_log"] = True
-            # until ansible-core 2.18, they are hidden with it
-            for warning in [] if MARKS_TEMPLATES else result.get("warnings") or []:
-                self._display.warning(str(warning))
+            return hidden(result)
         return result
 
     def _looked(self, tmp: str | None, variables: dict[str, t.Any]) -> dict[str, t.Any]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller part of modules whose result is as long as the cluster is large. Private."""
+"""Results that are for whoever registers them, and for no event: they are as long as the cluster is large. Private."""
 
 from __future__ import annotations
 
@@ -11,14 +11,22 @@ from ansible import template
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-__all__ = ["QuietAction"]
+__all__ = ["QuietAction", "hidden"]
 
 # ansible-core 2.19 shows the warnings of a result that is hidden. Only it and later ones have this name.
 SHOWS_WARNINGS = hasattr(template, "trust_as_template")
 
 
+def hidden(result: dict[str, t.Any]) -> dict[str, t.Any]:
+    """A result of which callbacks get a note in its place. Its warnings are shown; what is registered has all of it."""
+    # until ansible-core 2.18, what is hidden hides them, too
+    for warning in [] if SHOWS_WARNINGS else result.get("warnings") or []:
+        Display().warning(str(warning))
+    return {**result, "_ansible_no_log": True}
+
+
 class QuietAction(ActionBase):
-    """Runs its module. What was read is for whoever registers it, and for no event."""
+    """Runs its module, and hides what was read."""
 
     TRANSFERS_FILES = False
     _supports_check_mode = True
@@ -30,9 +38,4 @@ class QuietAction(ActionBase):
         """See the documentation of the module. A failure is told."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         result.update(self._execute_module(module_name=self.module, module_args=self._task.args, task_vars=task_vars))
-        if result.get("failed") or result.get("unreachable"):
-            return result
-        # until ansible-core 2.18, what is hidden hides them, too
-        for warning in [] if SHOWS_WARNINGS else result.get("warnings") or []:
-            Display().warning(str(warning))
-        return {**result, "_ansible_no_log": True}
+        return result if result.get("failed") or result.get("unreachable") else hidden(result)

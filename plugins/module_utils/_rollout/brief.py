@@ -10,6 +10,8 @@ import difflib
 import json
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import some
+
 __all__ = ["NAMED", "differences", "first_nodes", "label_pairs", "line_pair", "value_pair"]
 
 Json = t.Dict[str, t.Any]
@@ -93,16 +95,15 @@ def differences(pairs: t.Iterable[tuple[str, t.Any, t.Any]]) -> list[Json]:
     """
     found: list[Json] = []
     size, unshown = 0, []
-    for what, *sides in pairs:
-        entry = _difference(what, *sides)
+    for pair in pairs:
+        entry = _difference(*pair)
         size += len(json.dumps(entry))
         if size > _ALL:
-            unshown.append(what)
+            unshown.append(pair[0])
         else:
             found.append(entry)
     if unshown:
-        more = f" and {len(unshown) - NAMED} more" if len(unshown) > NAMED else ""
-        found.append({"prepared": f"also changed, and not shown: {', '.join(unshown[:NAMED])}{more}\n"})
+        found.append({"prepared": f"also changed, and not shown: {some(unshown)}\n"})
     return found
 
 

@@ -10,16 +10,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site, Wait
 
-__all__ = ["chart_place", "owned", "rolled_out", "unknown_group", "value_at"]
-
-
-def value_at(values: t.Any, path: str) -> t.Any:
-    """The value at a path with dots, None where there is none."""
-    for key in path.split("."):
-        if not isinstance(values, t.Mapping) or key not in values:
-            return None
-        values = values[key]
-    return values
+__all__ = ["chart_place", "owned", "rolled_out", "unknown_group"]
 
 
 def _there(values: t.Any, path: str) -> bool:

@@ -14,12 +14,12 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import CHARTS, GPU_LINES, GPU_OPERATOR
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, nearest
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of, engine_defaults
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import value_at
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
     chart_place,
     owned,
     rolled_out,
     unknown_group,
-    value_at,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
     Json,

@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import GPU_LINES, NFD_IMAGE
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import value_at
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import value_at
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.gpu_operator_hosts import DriverPlan
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, mirrored

@@ -18,13 +18,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import value_at
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
     chart_place,
     owned,
     rolled_out,
     unknown_group,
-    value_at,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Request, Site, empty_request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_nodes import (

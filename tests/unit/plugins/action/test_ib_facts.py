@@ -17,6 +17,7 @@ from ansible.utils.display import Display
 from ansible_collections.fabric.rdma.plugins.action.ib_facts import ActionModule
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.plugins.plugin_utils import _quiet_action
 
 FOUND = {"schema": 1, "warnings": []}
 BEFORE: dict[str, Any] = {"devices": [], "runtime": {}, "storage": {}}
@@ -408,8 +409,7 @@ def test_a_warning_is_shown_whatever_is_quiet(monkeypatch: pytest.MonkeyPatch, s
     """ansible-core 2.19 shows it beside a result that is hidden, an earlier one hides both: there, the action shows it."""
     said: list[str] = []
     monkeypatch.setattr(Display(), "warning", said.append)
-    monkeypatch.setattr("ansible_collections.fabric.rdma.plugins.action.ib_facts.MARKS_TEMPLATES", shows_them)
-    monkeypatch.setattr("ansible_collections.fabric.rdma.plugins.action.ib_facts.wrap_var", lambda value: value)
+    monkeypatch.setattr(_quiet_action, "SHOWS_WARNINGS", shows_them)
     answer = {"ansible_facts": {"rdma": FOUND}, "warnings": ["look"]}
     result = acted({"quiet": True}, {}, answer=answer)[0]
     assert (result["warnings"], result["_ansible_no_log"]) == (["look"], True)

@@ -148,6 +148,6 @@ def test_of_many_objects_those_that_are_too_many_are_named() -> None:
     assert told[0]["before_header"] == "HyperNode leaf-000"
     first = f"HyperNode leaf-{len(told) - 1:03}"
     assert told[-1]["prepared"].startswith(f"also changed, and not shown: {first}, ")
-    assert told[-1]["prepared"].endswith(f" and {500 - (len(told) - 1) - NAMED} more\n")
+    assert told[-1]["prepared"].endswith(f" and {500 - (len(told) - 1) - 5} more\n")
     assert len(json.dumps(told)) < 202_000
     assert len(differences(pairs[:100])) == 100
