@@ -51,6 +51,7 @@ demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes
 # Other people's recordings, where they lie beside the checkout.
 RECORDED = $(if $(wildcard ../shared/captures),recorded)
 SAY_WHAT_IS_LEFT_OUT = $(if $(RECORDED),,echo "No recordings in ../shared/captures: make recorded is left out.")
+test everything: export FABRIC_RDMA_LEFT_OUT := $(if $(RECORDED),,recorded)
 
 # The nodes of molecule leave a core idle for much of their time: what has no time limits takes it.
 .PHONY: test

@@ -60,7 +60,7 @@ def checkout(repo: Path, tmp_path: Path) -> Path:
 
 def start(checkout: Path, program: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
     # as by hand, also where these tests are a stage of the program themselves
-    outer = ("MAKEFLAGS", "SCENARIOS", "FABRIC_RDMA_PACE_LEAST", "FABRIC_RDMA_SKIPS")
+    outer = ("MAKEFLAGS", "SCENARIOS", "FABRIC_RDMA_PACE_LEAST", "FABRIC_RDMA_SKIPS", "FABRIC_RDMA_LEFT_OUT")
     environment = {key: value for key, value in os.environ.items() if key not in outer}
     return subprocess.Popen(
         # SIGINT as at a terminal, also where these tests run in the background, which ignores it
@@ -82,7 +82,7 @@ def run(checkout: Path, program: str, *arguments: str, **variables: str) -> tupl
 
 def table(output: str) -> dict[str, list[str]]:
     """Stage -> result, passed, failed, skipped; the result alone of one that did not run to its end."""
-    row = r"^  (\S+) +(?:(ok|FAILED) +(\d+) +(\d+) +(\d+) +\d+ s|(stopped|not run))$"
+    row = r"^  (\S+) +(?:(ok|FAILED) +(\d+) +(\d+) +(\d+) +\d+ s|(stopped|not run|left out))$"
     rows = re.findall(row, output, re.MULTILINE)
     return {stage: [word for word in words if word] for stage, *words in rows}
 
@@ -301,16 +301,30 @@ LEFT_OUT = "No recordings in ../shared/captures: make recorded is left out."
 
 @pytest.mark.parametrize("target", ["test", "everything"])
 def test_recordings_are_a_stage_or_said_to_be_missing(repo: Path, tmp_path: Path, target: str) -> None:
-    checkout = bare(repo, tmp_path / "checkout", {"tools/test": "echo $*", "tools/apt-install": "true"})
+    checkout = bare(
+        repo, tmp_path / "checkout", {"tools/test": 'echo "$*:$FABRIC_RDMA_LEFT_OUT"', "tools/apt-install": "true"}
+    )
 
     def said() -> list[str]:
         return made(checkout, target)
 
-    (missing, *_none), stages = said(), said()[-1].split()
+    missing, last = said()
     assert missing == LEFT_OUT
+    stages, left_out = last.split(":")
+    assert left_out == "recorded"
     (tmp_path / "shared" / "captures").mkdir(parents=True)
-    (with_them,) = said()
-    assert sorted(with_them.split()) == sorted([*stages, "recorded"])
+    (last,) = said()
+    with_them, left_out = last.split(":")
+    assert left_out == ""
+    assert sorted(with_them.split()) == sorted([*stages.split(), "recorded"])
+
+
+@pytest.mark.parametrize(("last", "code"), [("two", 0), ("fails", 1)])
+def test_the_table_names_stages_that_are_left_out(checkout: Path, last: str, code: int) -> None:
+    done, output = run(checkout, "test", "three", last, FABRIC_RDMA_LEFT_OUT="recorded")
+    assert done == code
+    assert list(table(output)) == ["three", last, "recorded"]
+    assert table(output)["recorded"] == ["left out"]
 
 
 @pytest.mark.parametrize(

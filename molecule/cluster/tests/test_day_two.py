@@ -65,9 +65,7 @@ def test_a_cordoned_and_tainted_node_keeps_its_resource(site: Site) -> None:
     before = site.plugin_pod("lab1")["metadata"]["uid"]
     site.core.patch_node("lab1", {"spec": {"unschedulable": True, "taints": [taint]}})
     try:
-        pod = site.plugin_pod("lab1")["metadata"]
-        site.core.delete_namespaced_pod(pod["name"], pod["namespace"])
-        site.wait("it is there again", lambda: site.allocatable("lab1") == 0)
+        site.take_plugin("lab1")
         site.wait("it is back", lambda: site.allocatable("lab1") == SHARES, seconds=300)
         assert site.plugin_pod("lab1")["metadata"]["uid"] != before
     finally:

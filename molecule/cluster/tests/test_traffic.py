@@ -220,9 +220,7 @@ def without_umad(site: Site) -> t.Iterator[None]:
     site.on(SICK, "modprobe ib_umad")
     assert site.files_of(SICK, CABLED[SICK]) == before
     # it looks at them every minute, and may have found that they are gone
-    pod = site.plugin_pod(SICK)["metadata"]
-    site.core.delete_namespaced_pod(pod["name"], pod["namespace"])
-    site.wait("nothing is offered", lambda: site.allocatable(SICK) == 0)
+    site.take_plugin(SICK)
     site.wait("it is offered again", lambda: site.allocatable(SICK) == offered, seconds=300)
 
 

@@ -173,14 +173,33 @@ class Site:
         found = self.node(node)["status"].get("allocatable", {}).get(resource)
         return None if found is None else int(found)
 
-    def plugin_pod(self, node: str) -> dict[str, t.Any]:
-        """The Pod of the device plugin on a node that is not on its way out."""
-        (found,) = [
-            item
+    def plugin_pods(self, node: str) -> list[dict[str, t.Any]]:
+        """The Pods of the device plugin on a node that are not on their way out."""
+        return [
+            dict(item)
             for item in self.kube.list("/api/v1/pods", "list", labelSelector=OWN_SELECTOR)
             if item["spec"].get("nodeName") == node and not item["metadata"].get("deletionTimestamp")
         ]
-        return dict(found)
+
+    def plugin_pod(self, node: str) -> dict[str, t.Any]:
+        """The one that is there."""
+        (found,) = self.plugin_pods(node)
+        return found
+
+    def take_plugin(self, node: str) -> None:
+        """Deletes the Pod of the device plugin on a node, until the kubelet has said that nothing is offered.
+
+        It tells the API server every ten seconds, and on a fast node the next Pod may have offered the resource before that: it is deleted, too.
+        """
+
+        def nothing() -> bool:
+            for pod in self.plugin_pods(node):
+                name = f"metadata.name={pod['metadata']['name']}"
+                # no complaint about one that has gone meanwhile
+                self.core.delete_collection_namespaced_pod(pod["metadata"]["namespace"], field_selector=name)
+            return self.allocatable(node) == 0
+
+        self.wait("nothing is offered", nothing)
 
     def files_of(self, node: str, hca: str) -> set[str]:
         """The character devices of an HCA, as the kernel says it on the node, and the one that all share."""

@@ -118,8 +118,7 @@ def test_traffic_between_pods(site: Site, user: int) -> None:
 def test_a_plugin_that_is_gone(site: Site) -> None:
     """What a node offers is what the plugin reports: nothing while there is none."""
     pod = site.plugin_pod("lab2")["metadata"]
-    site.core.delete_namespaced_pod(pod["name"], pod["namespace"])
-    site.wait("nothing is offered", lambda: site.allocatable("lab2") == 0)
+    site.take_plugin("lab2")
     site.wait("it is back", lambda: site.allocatable("lab2") == SHARES, seconds=300)
     assert site.plugin_pod("lab2")["metadata"]["uid"] != pod["uid"]
     assert site.allocatable("lab1") == SHARES
