@@ -68,14 +68,15 @@ options: {}
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying target.
-    support: full
+    support: partial
     details:
-      - Makes nothing in check mode and asks the cluster nothing, and says in RV(msg) what would be measured.
+      - Makes nothing in check mode and asks the cluster nothing, and says in RV(msg) what would be measured. What a killed run had left is
+        not looked for.
   diff_mode:
     description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff mode.
-    support: none
+    support: partial
     details:
-      - Nothing is changed but objects that come and go.
+      - It shows what a killed run had left, and is removed. Objects of the run itself come and go, and are not shown.
   idempotent:
     description:
       - When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.

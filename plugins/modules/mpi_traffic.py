@@ -94,6 +94,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import interrupt_on_signals, with_a_word
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Job, checked_job, judge_job
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs_run import remove_objects, run_job
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.leftovers import removal
 
 
 def documents(path: str) -> list[t.Any]:
@@ -130,8 +131,7 @@ def run(module: AnsibleModule, job: Job, ours: str, run_id: str) -> dict[str, t.
             module.warn(f"objects of this run may be left, the next one removes them: {exc}")
         problem = problem or (None if log else {"cause": str(exc), "remedy": ""})
     return {
-        "changed": bool(removed),
-        "removed": removed,
+        **removal(removed),
         "collective": judge_job(job, log, problem, params["min_gbs"]),
     }
 

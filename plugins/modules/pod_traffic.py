@@ -200,6 +200,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     TRAFFIC_LABEL,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import interrupt_on_signals, with_a_word
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.leftovers import removal
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     Wish,
     bytes_of,
@@ -252,7 +253,7 @@ def measure(
         raise KeyboardInterrupt(f"{exc}; {left(api) or 'its Pods are removed'}") from exc
     if api.left:
         module.warn(left(api))
-    return {"changed": bool(removed), "removed": removed, **outcome}
+    return {**removal(removed), **outcome}
 
 
 def main() -> None:

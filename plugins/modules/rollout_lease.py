@@ -23,9 +23,9 @@ attributes:
     details:
       - With O(state=held), a rollout of somebody else is a warning then.
   diff_mode:
-    support: none
+    support: full
     details:
-      - There is a Lease or there is none, and who held it is returned.
+      - It shows the holder.
   idempotent:
     support: full
 options:
@@ -36,7 +36,7 @@ options:
   holder:
     description:
       - Who holds it, as M(fabric.rdma.rollout) or this module has returned it. Needed for O(state=released).
-      - With O(state=held), the Lease of this holder is renewed. By default, a new one takes it.
+      - With O(state=held), the Lease of this holder is renewed, and reported as unchanged. By default, a new one takes it.
     type: str
   duration:
     description: Seconds after which a Lease that is held expires when nobody renews it.
@@ -112,17 +112,27 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import 
 )
 
 
+def changed(before: t.Optional[str], after: t.Optional[str]) -> dict[str, t.Any]:
+    """What is said of a holder and the next one."""
+    if before == after:
+        return {"changed": False}
+    return {"changed": True, "diff": {"before": {"holder": before}, "after": {"holder": after}}}
+
+
 def hold(lease: Lease, module: AnsibleModule) -> dict[str, t.Any]:
     if module.check_mode:
         other = lease.other_for_a_check()
         if other:
             module.warn(other)
-        return {"changed": other is None}
+            return {"changed": False}
+        return changed(lease.held_by(), lease.holder)
+    before = lease.held_by()
     if not lease.take():
         lease = Lease(lease.kube, FIRST_PLACE, lease.holder, lease.duration)
+        before = lease.held_by()
         lease.take()
     held = {"namespace": lease.namespace, "holder": lease.holder, "duration": lease.duration}
-    return {"changed": True, "lease": held}
+    return {**changed(before, lease.holder), "lease": held}
 
 
 def run(module: AnsibleModule) -> dict[str, t.Any]:
@@ -132,7 +142,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     if parameters["state"] == "held":
         return hold(lease, module)
     holder = lease.release(parameters["state"] == "broken", module.check_mode)
-    return {"changed": holder is not None, "holder": holder}
+    return {**changed(holder, None), "holder": holder}
 
 
 def main() -> None:

@@ -114,6 +114,16 @@ class Lease:
     def _find(self) -> t.Optional[Json]:
         return self.kube.find(self._path, "read " + self._shown)
 
+    def held_by(self) -> t.Optional[str]:
+        """Whose it is, also where it has expired; None where nobody has it, or where Leases must not be seen."""
+        try:
+            found = self._find()
+        except KubeError as exc:
+            if exc.code != 403:
+                raise
+            return None
+        return None if found is None else str((found.get("spec") or {}).get("holderIdentity"))
+
     def other(self) -> t.Optional[str]:
         """Words on somebody else who rolls out; None when nobody does."""
         found = self._find()

@@ -331,7 +331,7 @@ def _checked(run_dir: str) -> None:
 def stop_servers(run_dir: str) -> Json:
     """Ends the servers of a directory that still run, returns what they said, and removes it.
 
-    Returns {changed, stopped, results: [{output}]}; a directory that is gone is not an error.
+    Returns {changed: False, stopped, results: [{output}]}; a directory that is gone is not an error.
     """
     if not os.path.lexists(run_dir):
         return {"changed": False, "stopped": 0, "results": []}
@@ -340,7 +340,7 @@ def stop_servers(run_dir: str) -> Json:
     stopped = _end_servers(state["servers"], str(state["boot"]))
     results = [{"output": _text(str(server["output"]))} for server in state["servers"]]
     shutil.rmtree(run_dir, ignore_errors=True)
-    return {"changed": True, "stopped": stopped, "results": results}
+    return {"changed": False, "stopped": stopped, "results": results}
 
 
 # --- clients ----------------------------------------------------------------------------------------------------------

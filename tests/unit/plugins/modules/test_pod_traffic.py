@@ -59,7 +59,8 @@ def test_a_measurement_leaves_no_pod(tmp_path: Path) -> None:
         cluster.request("POST", "/pods", "make", body={"metadata": {"name": "left", "labels": LEFT}})
         first, second = (said(cluster.kubeconfig(tmp_path), node_names={"lab1": "n1"}) for _run in range(2))
         assert (first["changed"], first["removed"]) == (True, ["left"])
-        assert (second["changed"], second["removed"]) == (False, [])
+        assert first["diff"] == {"before": "left\n", "after": ""}
+        assert (second["changed"], second["removed"], second.get("diff")) == (False, [], None)
         ((pair,),) = first["results"]
         assert pair["client"]["user"] == 1000
         assert [result["status"] for result in pair["client"]["results"]] == [0, 0]

@@ -608,8 +608,8 @@ def whole_answer() -> dict[str, t.Any]:
     late = {**run, "output": "", "status": -9, "timed_out": True, "problem": problem}
     return results(
         {"changed": False, "results": [run, late]},
-        {"changed": True, "run_dir": "/run/x", "started": True, "address": "198.51.100.2", "results": [served] * 2},
-        {"changed": True, "stopped": 0, "results": [{"output": ""}] * 2},
+        {"changed": False, "run_dir": "/run/x", "started": True, "address": "198.51.100.2", "results": [served] * 2},
+        {"changed": False, "stopped": 0, "results": [{"output": ""}] * 2},
     )
 
 
