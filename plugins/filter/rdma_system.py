@@ -18,7 +18,7 @@ options:
     type: raw
     required: true
   name:
-    description: The name of the system, which is that of its role.
+    description: The name of the system, the same as its role.
     type: str
     required: true
   site:
