@@ -54,7 +54,7 @@ _FOR_A_PLAN = (
 
 _SLICES = (
     "Nodes are prepared in slices when rdma_slices is true or the number of slices: each slice then has waves (rdma_serial) of its own, "
-    "and a node that fails in one stops no other"
+    "and a failure in one slice does not stop the others"
 )
 
 
@@ -151,7 +151,7 @@ def inventory_problems(
     hosts: those that the run is for. plans: also what only a plan needs (rdma_groups, rdma_resource). given: values of
     CLUSTER_WIDE variables that the run reads elsewhere than from its hosts, such as from a play. Nothing is read from a host but its
     variables, and the names of its facts. Where nothing is planned, a slice of a sliced job is wrong unless rdma_slices says that it
-    is meant: a node that fails in one slice stops no other. All hosts of a small group may be in other slices.
+    is meant: a failure in one slice does not stop the others. All hosts of a small group may be in other slices.
     """
     look = _Look(hosts, given or {})
     names = look.wide.get("rdma_groups", ("", None))[1]

@@ -281,8 +281,7 @@ def test_a_node_of_a_cluster_is_drained_or_left_alone(node: Node) -> None:
     node.machine.run("systemctl", "start", "kubelet.service")
     said = node.play("mask")
     assert (
-        "n1: nvidia-imex.service stays as it is. not_drained: the node is in a cluster, and nobody has drained it"
-        in said
+        "n1: nvidia-imex.service stays as it is. not_drained: the node is in a cluster and has not been drained" in said
     )
     assert node.state() == RUNS
     assert "failed=0" in node.play("mask", rdma_kubeconfig="/nowhere")

@@ -334,7 +334,7 @@ def test_facts_from_a_cache_are_called_so(site: Site) -> None:
     said = cached.play("plan")
     assert words in said
     (warning,) = cached.load("plan.json")["warnings"]
-    assert re.search(r"the plan is as old as they are \(of 20\d\d-\d\d-\d\d \d\d:\d\d UTC", warning), warning
+    assert re.search(r"the plan may be out of date \(facts of 20\d\d-\d\d-\d\d \d\d:\d\d UTC", warning), warning
     assert "facts of 2 hosts are not of this run, but of 20" in said
     assert not any("gathered" in facts for facts in cached.load("facts.json").values())
 

@@ -77,7 +77,7 @@ def test_pods_leave_before_what_hurts_them(
 def test_a_node_of_a_cluster_that_nobody_drains_stays_as_it_is(node: Node) -> None:
     said = play(node, HURTS, {"changed": True})
     assert "n1: RoCE stays as it is. not_drained: mtu of " in said
-    assert "the node is in a cluster, and nobody has drained it" in said
+    assert "the node is in a cluster and has not been drained" in said
     assert "roce_host" not in node.calls()
 
 

@@ -90,8 +90,8 @@ def _cached_in_words(hosts: t.Mapping[str, t.Optional[str]]) -> list[str]:
         return []
     some = ", ".join(sorted(hosts)[:3]) + (", ..." if len(hosts) > 3 else "")
     return [
-        f"the facts of {len(hosts)} hosts ({some}) are from a fact cache or an earlier step, not discovered by this run: "
-        f"the plan is as old as they are ({age_in_words(hosts.values())}); run discover to renew them"
+        f"the facts of {len(hosts)} hosts ({some}) are from a fact cache or an earlier step, not discovered by this run, "
+        f"so the plan may be out of date (facts {age_in_words(hosts.values())}); run discover to renew them"
     ]
 
 

@@ -320,7 +320,7 @@ def _found(tree: Tree, asked: Asked) -> t.Iterator[tuple[str, str]]:
             yield "rdma_storage", _mount_text(mount)
     kubelet = None if asked.drained else _kubelet(tree)
     if kubelet:
-        yield "not_drained", f"{kubelet} runs: the node is in a cluster, and nobody has drained it"
+        yield "not_drained", f"{kubelet} runs: the node is in a cluster and has not been drained"
     for path, (free, wanted) in sorted(asked.free_mib.items()):
         if free < wanted:
             yield "disk_space", f"{free} MiB are free under {path}, {wanted} are wanted"

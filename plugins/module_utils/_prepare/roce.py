@@ -390,8 +390,8 @@ def _reasons(steps: t.Iterable[Step], files: t.Collection[str]) -> list[str]:
             cards.append(step.target.partition(" ")[0])
         else:
             alike.setdefault((step.setting, step.before, step.after), []).append(step.target)
-    found = [f"{what} of {_names(targets)} is {now}, wished is {then}" for (what, now, then), targets in alike.items()]
-    found += [f"ecn of {_names(cards)} is not for the wished priorities and no others"] if cards else []
+    found = [f"{what} of {_names(targets)} is {now} instead of {then}" for (what, now, then), targets in alike.items()]
+    found += [f"ECN of {_names(cards)} is not enabled for exactly the requested priorities"] if cards else []
     return found + (["files that keep it over a boot are not as wished"] if files else [])
 
 

@@ -353,7 +353,7 @@ class SystemRollout(Changes):
         missing = sorted(set(wanted) - set(now))
         if missing:
             raise KubeError(
-                f"Nothing was changed. {len(missing)} of {len(wanted)} nodes that are to be labelled are not in the cluster: {some(missing)}",
+                f"Nothing was changed. {len(missing)} of {len(wanted)} nodes to label are missing from the cluster: {some(missing)}",
                 remedy="Name them in rdma_rollout.node_names ({host: node}), or let them join the cluster",
             )
         theirs = [

@@ -387,8 +387,8 @@ def misplaced(pod: t.Mapping[str, t.Any], node: str) -> t.Optional[Json]:
         return None
     name = str((pod.get("metadata") or {}).get("name"))
     return {
-        "cause": f"the Pod {name} landed on the node {found} and not on {node}, so what it measures says nothing of {node}",
-        "remedy": "see who places Pods there: an admission webhook or another scheduler has changed its affinity",
+        "cause": f"the Pod {name} landed on the node {found} and not on {node}, so its measurement says nothing about {node}",
+        "remedy": "find out what schedules Pods there: an admission webhook or another scheduler has changed its affinity",
     }
 
 

@@ -12,7 +12,7 @@ __all__ = ["is_ours", "printed_by"]
 
 # Of a text, its beginning tells. What a rule looks for may still be anywhere in it.
 _HEAD = 20_000
-_CAPTURE = "a capture has what it tells (ansible-playbook fabric.rdma.capture)"
+_CAPTURE = "a capture contains its output (ansible-playbook fabric.rdma.capture)"
 _JSON = "give it as JSON (kubectl get -o json)"
 _COUNTERS = "ansible-playbook fabric.rdma.verify reads the counters of links"
 _FABRIC = "ansible-playbook fabric.rdma.fabric reads the map of the fabric"

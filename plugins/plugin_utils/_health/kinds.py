@@ -82,7 +82,7 @@ LINKS = (
         "pause-storm",
         "warning, or error when the card has counted a storm",
         "A port is paused, or pauses others, all the time",
-        "the host does not take what it receives, or somebody behind the switch does not",
+        "the host cannot keep up with incoming traffic, or a receiver behind the switch cannot",
         "look first at the host that sends pauses (PCIe link, IOMMU, memory, a hung process); let ECN slow senders before PFC has to (rdma_roce_host)",
     ),
     Kind(

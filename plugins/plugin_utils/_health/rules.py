@@ -341,9 +341,9 @@ def _pause_storms(group: _Group) -> t.Iterator[Finding]:
         ]
         sends = any(storms.values()) or any(name.startswith("tx_") for name in many)
         cause = f"{host}: {row['netdev']} ({row['device']}) " + (
-            "asks the switch to pause all the time: the host does not take what it receives"
+            "asks the switch to pause all the time: the host cannot keep up with incoming traffic"
             if sends
-            else "is paused by the switch all the time: somebody behind it does not take what it receives"
+            else "is paused by the switch all the time: a receiver behind the switch cannot keep up"
         )
         remedy = (
             "look at this host first: PCIe link, IOMMU, memory, a hung process; one such host stops others behind its switch"

@@ -342,7 +342,7 @@ def test_what_only_a_reload_stumbles_over() -> None:
 def test_a_node_of_a_cluster_has_to_be_drained(name: str) -> None:
     machine = ready()
     machine.files("/proc/417", comm=name)
-    assert found(machine) == [("not_drained", f"{name} runs: the node is in a cluster, and nobody has drained it")]
+    assert found(machine) == [("not_drained", f"{name} runs: the node is in a cluster and has not been drained")]
     assert found(machine, drained=True) == []
 
 

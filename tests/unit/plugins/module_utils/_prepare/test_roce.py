@@ -131,7 +131,7 @@ W = "rdma_roce_host"
         ([], f"{W} is of type list; expected a dictionary"),
     ],
 )
-def test_a_wish_that_makes_no_sense(wish: Any, message: str) -> None:
+def test_an_invalid_wish_is_refused(wish: Any, message: str) -> None:
     [found] = problems(W, wish)
     assert found.startswith(message)
     if wish:
@@ -414,7 +414,7 @@ def test_a_host_needs_what_differs_from_its_wish() -> None:
     needs = roce_needs(facts_of_host(rails()), {"mtu": 9000, "persist": False}, ETHERNET)
     assert needs == {
         "needed": True,
-        "reasons": ["mtu of eth0, eth1 is 1500, wished is 9000"],
+        "reasons": ["mtu of eth0, eth1 is 1500 instead of 9000"],
         "blocked": [],
         "pending": [],
         "drain": True,
@@ -465,7 +465,7 @@ def test_pods_may_have_to_leave_for_what_the_driver_stack_makes_possible() -> No
 
 def test_many_files_that_say_one_thing_are_one_reason() -> None:
     needs = roce_needs(facts_of_host(rails()), {"ecn": {"priorities": [3]}, "persist": False}, ETHERNET)
-    assert needs["reasons"] == ["ecn of eth0, eth1 is not for the wished priorities and no others"]
+    assert needs["reasons"] == ["ECN of eth0, eth1 is not enabled for exactly the requested priorities"]
 
 
 def test_a_link_type_is_needed_until_it_waits_for_a_boot() -> None:

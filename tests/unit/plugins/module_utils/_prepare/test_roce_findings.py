@@ -104,7 +104,7 @@ def test_hosts_without_the_facts_and_groups_of_infiniband_are_passed_over() -> N
 
 def test_hosts_are_compared_with_the_wish() -> None:
     wish = {"mtu": 9000, "persist": False}
-    assert found({"n1": SAME, "n2": SAME}, wish) == ["group g: n1, n2: mtu of eth0, eth1 is 1500, wished is 9000"]
+    assert found({"n1": SAME, "n2": SAME}, wish) == ["group g: n1, n2: mtu of eth0, eth1 is 1500 instead of 9000"]
 
 
 def test_a_wish_that_loses_packets() -> None:

@@ -186,7 +186,7 @@ def test_what_other_programs_say_of_devices_is_no_facts(tmp_path: Path) -> None:
     assert found["facts"] == {}
     assert found["unread"] == [
         "a document of a form that is not known here is read like a log: hosts.json, ibv_devinfo.json, mlxlink.json",
-        "no rule reads what lspci prints; a capture has what it tells (ansible-playbook fabric.rdma.capture): lspci.txt",
+        "no rule reads what lspci prints; a capture contains its output (ansible-playbook fabric.rdma.capture): lspci.txt",
     ]
     assert diagnose(found) == []
 
