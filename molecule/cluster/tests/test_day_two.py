@@ -142,7 +142,7 @@ def test_a_node_that_restarts(site: Site) -> None:
     assert set(site.on("lab2", "ls /sys/module").split()) >= {"iscsi_tcp", "nfs"}
 
 
-def test_a_wish_that_changes(site: Site) -> None:
+def test_a_changed_wish_rolls_the_plugin_and_retires_the_old_resource(site: Site) -> None:
     """The DaemonSet is rolled, the new resource comes, and the old one goes for good from real kubelets."""
     new, fewer = "rdma/rdma_new", 31
     before = {name: site.plugin_pod(name)["metadata"]["uid"] for name in NAMES}

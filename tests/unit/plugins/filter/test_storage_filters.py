@@ -31,7 +31,7 @@ def test_anything_but_facts_is_refused(facts: Any) -> None:
         rdma_storage(facts)
 
 
-def test_a_wish_that_makes_no_sense() -> None:
+def test_an_invalid_wish_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="rdma_storage has no key x; it knows dm_crypt"):
         rdma_storage(FACTS, {"x": 1})
 

@@ -38,7 +38,7 @@ def rlimits(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_make_again_and_edit(tmp_path: Path, ctr: str) -> None:
+def test_a_second_run_changes_nothing_and_an_edit_does(tmp_path: Path, ctr: str) -> None:
     path = tmp_path / "spec.json"
     made = {"path": str(path), "ctr": ctr}
 

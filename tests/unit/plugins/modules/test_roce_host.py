@@ -80,7 +80,7 @@ def test_a_refusal_comes_before_anything_is_changed(tmp_path: Path, check: bool)
         ("/nowhere", {"mtu": 9000}, "root '/nowhere' cannot be read"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_refused(tmp_path: Path, root: str | None, wish: Any, message: str) -> None:
+def test_an_invalid_wish_is_refused(tmp_path: Path, root: str | None, wish: Any, message: str) -> None:
     lay(rails(1).entries, tmp_path)
     result = call(Path(root) if root else tmp_path, wish)
     assert result["failed"]

@@ -122,7 +122,7 @@ def test_integers_stay_integers_in_the_file() -> None:
         ),
     ],
 )
-def test_a_wish_that_makes_no_sense(wishes: list[dict[str, Any]], message: str) -> None:
+def test_an_invalid_wish_is_refused(wishes: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(SpecError, match=f"^{re.escape(message)}$"):
         parse_rlimits(wishes)
 

@@ -313,7 +313,7 @@ PROOF = {
 
 
 @pytest.mark.parametrize("boot_id", ["one", "two"])
-def test_a_proof_that_is_due(boot_id: str) -> None:
+def test_a_due_proof_says_whether_the_node_has_booted(boot_id: str) -> None:
     machine = node()
     machine.file("/proc/sys/kernel/random/boot_id", f"{boot_id}\n")
     machine.file("/var/lib/fabric.rdma/driver-proof.json", json.dumps(PROOF))

@@ -269,7 +269,7 @@ def test_mounts_that_can_hold_volumes_are_facts() -> None:
 
 
 @pytest.mark.parametrize("link", ["/var/lib/longhorn", "/var/lib", "/var"])
-def test_a_directory_that_is_a_link(link: str) -> None:
+def test_a_linked_directory_is_followed(link: str) -> None:
     machine = node()
     del machine.entries["/var/lib"]
     machine.file("/proc/self/mountinfo", mountinfo("/", "btrfs") + mountinfo("/data", "ext4"))

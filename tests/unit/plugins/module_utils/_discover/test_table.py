@@ -158,7 +158,7 @@ def test_the_table_of_one_host_has_a_row_for_each_port() -> None:
     ]
 
 
-def test_what_the_plugin_does_not_see() -> None:
+def test_the_table_names_what_the_plugin_cannot_see() -> None:
     machine = Machine()
     machine.nic()
     machine.remove("/sys/class/infiniband_mad")

@@ -478,7 +478,7 @@ def test_a_host_with_exclusive_namespaces_is_in_no_class() -> None:
         ({"strategy": "x"}, "rdma_selector_strategy is 'x'; expected one of auto, ifnames, device_ids"),
     ],
 )
-def test_a_wish_that_makes_no_sense(given_wishes: Json, message: str) -> None:
+def test_an_invalid_wish_is_refused(given_wishes: Json, message: str) -> None:
     if given_wishes and "resource" not in given_wishes:
         given_wishes = {**RESOURCE, **given_wishes}
     with pytest.raises(PlanError, match=f"^{re.escape('group g: ' + message)}$"):

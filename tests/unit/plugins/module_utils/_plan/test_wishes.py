@@ -96,7 +96,7 @@ ROOT = Path(__file__).resolve().parents[5]
         ),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_reported(variable: str, value: t.Any, wrong: str) -> None:
+def test_an_invalid_wish_is_reported(variable: str, value: t.Any, wrong: str) -> None:
     found = problems(variable, value)
     assert len(found) == 1, found
     assert re.fullmatch(wrong, found[0]), found

@@ -102,7 +102,7 @@ def test_a_software_device_is_no_card() -> None:
         ({**ISO, "iso": "mlnx.iso"}, "rdma_ofed.iso is 'mlnx.iso'; expected an absolute path on the node"),
     ],
 )
-def test_a_wish_that_makes_no_sense(wish: dict[str, Any], message: str) -> None:
+def test_an_invalid_wish_is_refused(wish: dict[str, Any], message: str) -> None:
     with pytest.raises(WishError, match=f"^{re.escape(message)}"):
         check_wish(wish)
 

@@ -251,7 +251,7 @@ def test_where_the_kubelet_is_elsewhere() -> None:
             )
 
 
-def test_what_is_asked_of_a_cluster() -> None:
+def test_a_request_names_nodes_resources_and_the_policy_of_each_class() -> None:
     request = operator_request(PLAN, {"version": "26.4.0", "node_names": {"v1": "node-9"}})
     assert request["nodes"] == {"a1": "a100-ib0", "a2": "a100-ib0", "a3": "a100-ib1", "node-9": "v100-vendor-15b3"}
     assert request["classes"][0] == {

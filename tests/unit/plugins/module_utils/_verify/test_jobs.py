@@ -124,7 +124,7 @@ BROKEN: list[tuple[t.Callable[[list[Json]], t.Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "words"), BROKEN, ids=[words for _change, words in BROKEN])
-def test_what_is_no_such_manifest_is_refused(change: t.Callable[[list[Json]], t.Any], words: str) -> None:
+def test_other_manifests_are_refused(change: t.Callable[[list[Json]], t.Any], words: str) -> None:
     objects = manifests()["nccl-tcp"]
     changed = change(objects)
     with pytest.raises(WishError, match=words):

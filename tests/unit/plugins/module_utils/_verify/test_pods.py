@@ -183,7 +183,7 @@ def test_no_value_of_a_node_is_more_than_a_word(where: str, value: str) -> None:
     ],
     ids=str,
 )
-def test_a_wish_that_makes_no_sense_is_named(given: Json) -> None:
+def test_an_invalid_wish_is_named(given: Json) -> None:
     with pytest.raises(WishError, match=re.escape(str(next(iter(given.values()))).partition("'")[0] or "image ''")):
         a_wish(**given)
 

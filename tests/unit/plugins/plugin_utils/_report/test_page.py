@@ -165,7 +165,7 @@ def test_a_page_of_a_thousand_hosts_stays_small(alike: bool, size: int) -> None:
     Page(page)
 
 
-def test_people_who_do_not_see_colours_or_use_a_mouse(sample: dict[str, Any]) -> None:
+def test_a_screen_reader_finds_language_headers_and_targets(sample: dict[str, Any]) -> None:
     parsed = Page(page_of(sample))
     assert [tag for tag, _attributes in parsed.tags].count("h1") == 1
     assert dict(parsed.tags)["html"]["lang"] == "en"

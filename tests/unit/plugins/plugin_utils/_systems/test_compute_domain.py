@@ -681,7 +681,7 @@ def test_every_image_is_listed() -> None:
         ({"host_imex": "unmask"}, "one of keep, mask, restore"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_reported(wish: Json, problem: str) -> None:
+def test_an_invalid_wish_is_reported(wish: Json, problem: str) -> None:
     (found,) = wish_problems("rdma_compute_domain", wish)
     assert problem in found
 

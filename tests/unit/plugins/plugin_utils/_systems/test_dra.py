@@ -694,7 +694,7 @@ def test_no_wish_that_is_let_through_ends_in_a_traceback(given_wish: Json, known
         ({"operator_version": "26.4.1"}, "rdma_rollout has no key operator_version with engine: dra"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_not_let_through(given_wish: Json, words: str) -> None:
+def test_an_invalid_wish_is_not_let_through(given_wish: Json, words: str) -> None:
     [problem] = wish_problems("rdma_rollout", {"engine": "dra", **given_wish})
     assert problem.startswith(words)
 

@@ -579,6 +579,6 @@ def test_no_values_end_in_a_traceback(junk: Json, env: Json) -> None:
         ({"version": 26.3}, "put it in quotes"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_reported(wish: Json, said: str) -> None:
+def test_an_invalid_wish_is_reported(wish: Json, said: str) -> None:
     (problem,) = wish_problems("rdma_gpu_operator", wish)
     assert said in problem

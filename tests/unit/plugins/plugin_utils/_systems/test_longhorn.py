@@ -595,6 +595,6 @@ def test_the_kubelets_directory_follows_the_distribution(distribution: str, root
         ({"values": []}, "expected a dictionary"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_reported(wish: Json, said: str) -> None:
+def test_an_invalid_wish_is_reported(wish: Json, said: str) -> None:
     (problem,) = wish_problems("rdma_longhorn", wish)
     assert said in problem

@@ -443,7 +443,7 @@ def test_a_list_of_shares_that_a_kubelet_does_not_take_is_warned_of() -> None:
         ({"tolerations": [{"operator": "Any"}]}, "tolerations[0].operator"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_reported(wish: Json, problem: str) -> None:
+def test_an_invalid_wish_is_reported(wish: Json, problem: str) -> None:
     (found,) = wish_problems("rdma_vgpu", wish)
     assert problem in found
 
