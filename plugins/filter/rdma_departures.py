@@ -41,7 +41,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Insist on the hosts that earlier runs know
+- name: Check that no host of an earlier run is missing
   ansible.builtin.assert:
     that: found.refusal | length == 0
     fail_msg: "{{ found.refusal }}"

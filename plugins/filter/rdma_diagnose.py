@@ -33,7 +33,7 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ ({'facts': facts_by_host} | fabric.rdma.rdma_diagnose).findings }}"
 
-- name: Insist that nothing is
+- name: Check that nothing is wrong
   ansible.builtin.assert:
     that: (material | fabric.rdma.rdma_diagnose).findings | selectattr('severity', 'equalto', 'error') | length == 0
 """

@@ -37,12 +37,12 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Insist that no node makes wishes
+- name: Check that no fact sets a wish
   ansible.builtin.assert:
     that: hostvars | fabric.rdma.rdma_foreign(ansible_play_hosts_all) | length == 0
   run_once: true
 
-- name: Insist that this node makes none, before a file of the controller goes to it
+- name: Check that no fact of this node sets one, before a file of the controller goes to it
   ansible.builtin.assert:
     that: ansible_facts | fabric.rdma.rdma_foreign(host=inventory_hostname) | length == 0
 """

@@ -36,7 +36,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Insist on unique names
+- name: Check that the names are unique
   ansible.builtin.assert:
     that: hostvars | fabric.rdma.rdma_initiator_duplicates(groups['all']) | length == 0
   run_once: true

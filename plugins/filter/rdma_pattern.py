@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_pattern
-short_description: Insist on a pattern of hosts
+short_description: Check a pattern of hosts
 version_added: "0.1.0"
 description:
   - Returns what C(hosts) of a play is to be, or says what is wrong with it where Ansible would find no host and say nothing.

@@ -29,7 +29,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Insist on the whole inventory
+- name: Check that the run sees the whole inventory
   ansible.builtin.assert:
     that: hostvars[inventory_hostname] | fabric.rdma.rdma_slice | length == 0
 

@@ -21,7 +21,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Insist on a usable port everywhere
+- name: Check that every host has a usable port
   ansible.builtin.assert:
     that: unusable | length == 0
   vars:

@@ -26,7 +26,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Insist on wishes that exist
+- name: Check the wishes
   ansible.builtin.assert:
     that: rdma_rollout | fabric.rdma.rdma_wish('rdma_rollout') | length == 0
 """

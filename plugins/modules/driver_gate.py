@@ -72,7 +72,7 @@ EXAMPLES = r"""
     override: [disk_space]
   register: gate
 
-- name: Insist
+- name: Check that nothing rules the change out
   ansible.builtin.assert:
     that: gate.blocked | length == 0
 """

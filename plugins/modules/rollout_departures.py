@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rollout_departures
-short_description: Insist that this inventory has the nodes of earlier rollouts
+short_description: Check that this inventory has the nodes of earlier rollouts
 version_added: "0.1.0"
 description:
   - Looks for nodes with the label C(rdma.fabric/class) that a rollout of this inventory would take it from, because no host of the
@@ -62,7 +62,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Insist on the nodes of earlier rollouts
+- name: Check that no node of an earlier rollout is missing
   fabric.rdma.rollout_departures:
     kubeconfig: /etc/kubernetes/admin.conf
     hosts: "{{ groups['ib-a100'] }}"

@@ -191,7 +191,7 @@ def test_one_that_has_no_turn_is_left_to_tell_of_the_others(newest_user: User, t
     assert done.returncode, done.stdout + done.stderr
     states = {name: one["state"] for name, one in outcomes(tmp_path).items()}
     assert states == {"node-00001": "lost", "node-00002": "lost"}
-    assert "node-00001 was lost in the step ofed" in done.stdout.partition("TASK [Insist that all nodes are well]")[2]
+    assert "node-00001 was lost in the step ofed" in done.stdout.partition("TASK [Check that all nodes are well]")[2]
 
 
 def test_a_node_that_fails_and_is_lost_when_it_is_looked_at_was_lost(newest_user: User, tmp_path: Path) -> None:

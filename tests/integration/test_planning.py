@@ -308,7 +308,7 @@ def test_wishes_are_looked_at_before_anything_else(
 
 def test_wishes_are_looked_at_once_a_run(site: Site) -> None:
     said = site.play("site", "--tags", "all")
-    assert said.count("TASK [Insist on wishes that make sense]") == 3
+    assert said.count("TASK [Check that the wishes are valid]") == 3
     assert said.count("skipping: [a1]") >= 2
 
 
@@ -472,8 +472,8 @@ def test_all_that_is_planned_for_a_group_is_on_one_page_before_it_is_applied(sit
         assert told == {"v100": ["longhorn"], "rails": ["secondary_network"]}.get(name, []), name
         assert (network in page) is (name == "rails")
         assert ("below are gone" in page) is bool(told)
-    assert "10.244.0.0/16" in said.rpartition("Insist on wishes that can be fulfilled")[2]
-    assert "replicas" in said.rpartition("Insist on wishes that can be fulfilled")[2]
+    assert "10.244.0.0/16" in said.rpartition("Check that the wishes can be fulfilled")[2]
+    assert "replicas" in said.rpartition("Check that the wishes can be fulfilled")[2]
 
     # a group that there is no more has no page; what is not ours stays
     (site.output / "plan" / "notes.txt").write_text("mine")

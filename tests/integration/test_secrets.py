@@ -133,7 +133,7 @@ def test_values_and_addresses_of_the_chart_are_shown_nowhere(
     else:
         assert done.returncode == 2, said
         assert "It is not known which nodes earlier rollouts have labelled: " in said
-        assert "Insist that Helm succeeded: " in said, said[-2000:]
+        assert "Check that Helm succeeded: " in said, said[-2000:]
         assert "https://charts.example/stable" in said, "the cause is told all the same"
     assert SECRET not in said
     assert PASSWORD not in said

@@ -40,7 +40,7 @@ FEW = {name: (captures, 2, wishes) for name, (captures, _count, wishes) in GROUP
 RENDER = {"rdma_rollout_method": "render"}
 # What ends well without a cluster; what each has to tell.
 WELL: dict[str, tuple[Json, str]] = {
-    "capture": ({}, "Insist that no node makes wishes"),
+    "capture": ({}, "Check that no fact sets a wish"),
     "compare": ({}, "nothing was known of it"),
     "discover": ({}, "Show what the hosts have"),
     "doctor": ({"doctor_fail_on": "never"}, "Show what was found"),
@@ -53,8 +53,8 @@ WELL: dict[str, tuple[Json, str]] = {
     "report": ({}, "Show the summary"),
     "rollout": (RENDER, "Plan the groups"),
     "site": ({}, "Show the summary"),
-    "verify": ({}, "Insist on the traffic"),
-    "wishes": ({}, "Insist on wishes that make sense"),
+    "verify": ({}, "Check the traffic"),
+    "wishes": ({}, "Check that the wishes are valid"),
 }
 # What each leaves: files below the output directory, and artifacts. The others leave nothing (a recorded host has nothing to be captured).
 FILES = {

@@ -385,7 +385,7 @@ def failure(task: Json, values: Json) -> str:
 
 def test_a_discovered_host_with_malformed_facts_is_no_host_without_a_usable_port() -> None:
     tasks = yaml.safe_load((ROOT / "roles" / "discover" / "tasks" / "show.yml").read_text())
-    [task] = [task for task in tasks if task["name"] == "Insist on a usable port"]
+    [task] = [task for task in tasks if task["name"] == "Check that every host has a usable port"]
     bad = {"schema": 1, "devices": 3, "warnings": []}
     values: Json = {"groups": GROUPS, "rdma_groups": list(GROUPS)}
     values |= {"hostvars": hostvars(GROUPS, bad), "__discover_seen": ["bad", *GOOD]}
