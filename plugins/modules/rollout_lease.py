@@ -58,7 +58,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Let nobody else roll out meanwhile
+- name: Lock out other rollouts meanwhile
   fabric.rdma.rollout_lease:
     namespace: nvidia-network-operator
     duration: 720

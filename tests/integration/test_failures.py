@@ -438,7 +438,7 @@ def test_hosts_that_drop_out_for_an_error_that_nobody_foresaw(who: str, user: Us
     inventory = write_inventory(tmp_path, {"fabric": live(), "good": replayed("ib-v100-2")})
     condition = "inventory_hostname != 'localhost'" if who == "all" else f"inventory_hostname == '{who}'"
     error = {"ansible.builtin.fail": {"msg": "nobody foresaw it"}, "when": condition}
-    end = end_of_site(user, tmp_path, "Bring every host back for what follows", error)
+    end = end_of_site(user, tmp_path, "Bring every host back for the next plays", error)
     done = user.run("ansible-playbook", str(end), "-i", str(inventory), check=False)
     assert done.returncode == 2, done.stdout
     conclusion = said(done).partition("PLAY [Conclude]")[2]
