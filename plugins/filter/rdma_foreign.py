@@ -9,7 +9,7 @@ name: rdma_foreign
 short_description: Find hosts whose facts would set variables of this collection, or are those of another host
 version_added: "0.1.0"
 description:
-  - Ansible makes variables of facts by default, and these go over those of the inventory. A node that somebody else controls can
+  - Ansible makes variables of facts by default, and these override those of the inventory. A node that somebody else controls can
     return facts of any name from any module, also into a fact cache.
   - ansible-core 2.21 lets hosts share what is gathered of any of them, where a task with C(run_once) runs before they have facts. A host
     that has the facts of another must not be prepared by them.

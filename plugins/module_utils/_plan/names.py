@@ -192,7 +192,7 @@ def misspelt(names: t.Iterable[str]) -> list[str]:
 
 # --- facts that would be variables -----------------------------------------------------------------------------------
 
-# Ansible makes variables of the facts of a node, and they go over those of the inventory and the defaults of roles.
+# Ansible makes variables of the facts of a node, and they override those of the inventory and the defaults of roles.
 _OWN_NAMES = re.compile(
     r"(?:ansible_)?(?:__)?(?:rdma|doctor|fabric|topology|cluster_chart|cluster_objects|cluster_system|compute_domain|containerd_memlock"
     r"|device_plugin|discover|dra|gpu_operator|lab|longhorn|network_operator|nvidia_imex"

@@ -216,7 +216,7 @@ _POD_KEYS = {
     "pod_selector": "podSelector",
     "timeout_seconds": "timeoutSeconds",
 }
-# Variables of the driver's container that unload what mounts and other drivers stand on (docs/mofed-container-env-vars.md).
+# Variables of the driver's container that unload what mounts and other drivers depend on (docs/mofed-container-env-vars.md).
 _DANGEROUS_ENV = ("ENABLE_NFSRDMA", "UNLOAD_STORAGE_MODULES", "UNLOAD_THIRD_PARTY_RDMA_MODULES")
 
 
@@ -310,7 +310,7 @@ def driver_objections(
     found: list[tuple[str, str]] = []
     for name in _DANGEROUS_ENV:
         if _env_text((wish.get("env") or {}).get(name, "")).lower() in ("true", "1", "yes"):
-            found.append(("dangerous_env", f"{name} unloads modules that mounts and other drivers stand on"))
+            found.append(("dangerous_env", f"{name} unloads modules on which mounts and other drivers depend"))
     for group in sorted(groups):
         for host in sorted(groups[group]):
             own = facts.get(host) or {}

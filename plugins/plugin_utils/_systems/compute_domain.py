@@ -54,7 +54,7 @@ Served = t.Optional[t.Mapping[str, t.Sequence[str]]]
 
 
 def _group_wishes(wish: t.Mapping[str, t.Any], site: Site) -> dict[str, Json]:
-    """{group: its wish with all keys}, of the groups that have one. wish: keys that go over those of every group."""
+    """{group: its wish with all keys}, of the groups that have one. wish: keys that override those of every group."""
     return {
         group: {**defaults_of(_VARIABLE), **own[_VARIABLE], **wish}
         for group, own in sorted(site["wishes"].items())
@@ -264,7 +264,7 @@ def request(
 ) -> Request:
     """What the groups with rdma_compute_domain ask of the cluster. Nothing where no group has it.
 
-    wish: keys of rdma_compute_domain that go over those of every group. installed: {Helm release: {chart, version, namespace, values}};
+    wish: keys of rdma_compute_domain that override those of every group. installed: {Helm release: {chart, version, namespace, values}};
     served: {API group: [versions]}; nodes: {node: {labels, kubelet}}; each None where no cluster was asked. gpu_operator: the wish
     rdma_gpu_operator, where there is one.
     """
