@@ -31,7 +31,7 @@ options:
       - V(opened) is to be asked for right before a change, V(closed) right after it. There may be several changes.
       - V(restored) puts back what was there before the first of them.
       - V(forgotten) ends it, when the driver is proved.
-      - V(settled) lets dpkg finish what a power loss interrupted: until then, apt installs nothing, whatever it was asked for. It
+      - V(settled) lets dpkg finish what a power loss interrupted. Until then, apt installs nothing, whatever it was asked for. It
         makes C(/var/lib/apt/lists) where an image lacks it, which Ansible's modules before ansible-core 2.21 take for locked.
         V(opened) and V(restored) do that, too.
     type: str
