@@ -537,11 +537,11 @@ def test_facts_that_are_not_of_this_run_are_reported_with_their_age() -> None:
     times = {one: "2026-03-01T08:15:00Z", two: "2026-03-02T09:30:59Z"}
     plan = plan_groups(facts, groups, times)
     assert plan["groups"]["g"]["cached"] == times
-    assert "(of 2026-03-01 08:15 UTC to 2026-03-02 09:30 UTC)" in plan["warnings"][0]
+    assert "(facts of 2026-03-01 08:15 UTC to 2026-03-02 09:30 UTC)" in plan["warnings"][0]
     text = " ".join(plan_table(plan["groups"]["g"]))
     assert "facts of 2 hosts are not of this run, but of 2026-03-01 08:15 UTC to 2026-03-02 09:30 UTC" in text
     unknown = plan_groups(facts, groups, {one: None, two: times[two]})
-    assert "(of 2026-03-02 09:30 UTC, some of unknown age)" in unknown["warnings"][0]
+    assert "(facts of 2026-03-02 09:30 UTC, some of unknown age)" in unknown["warnings"][0]
 
 
 def test_a_wish_that_is_missing_gets_its_default() -> None:
