@@ -55,7 +55,7 @@ def of(seconds: float, **counts: int) -> t.Any:
 def test_a_row_is_a_ratio_and_counts_of_each_host(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = playbooks.Table(kept)
     table.add("ping", 50, 10, of(4.0, modules=50))
-    table.add("site", 50, 10, of(6.0, modules=50, results=125), ("ping", of(4.0)), events=[3000, 2000])
+    table.add("site", 50, 10, of(6.0, modules=50, results=125, skipped=25), ("ping", of(4.0)), events=[3000, 2000])
     ping, site = json.loads(kept.read_text())["playbooks"]["rows"]
     assert (ping["ratio"], ping["compared_with"], ping["event_bytes_per_host"]) == (None, None, None)
     assert site == {
@@ -67,13 +67,14 @@ def test_a_row_is_a_ratio_and_counts_of_each_host(kept: Path, capsys: pytest.Cap
         "ratio": 1.5,
         "modules_per_host": 1.0,
         "results_per_host": 2.5,
+        "skipped_per_host": 0.5,
         "peak_mb": 100,
         "event_bytes_per_host": 100,
         "largest_event_bytes": 3000,
     }
     head, *rows = capsys.readouterr().out.splitlines()
     assert len({len(line) for line in (head, *rows)}) == 1
-    assert rows[1].split() == ["site", "50", "10", "6.0", "1.5", "ping", "1.0", "2.5", "100", "100", "3000"]
+    assert rows[1].split() == ["site", "50", "10", "6.0", "1.5", "ping", "1.0", "2.5", "0.5", "100", "100", "3000"]
 
 
 def test_few_hosts_are_measured_by_the_run_in_the_middle() -> None:
@@ -108,14 +109,25 @@ def test_a_command_that_fails_says_what_it_said(tmp_path: Path) -> None:
     ("hosts", "seconds", "counts", "said"),
     [
         (50, 9.0, {}, []),
-        (10, 30.0, {}, []),
+        (10, 12.0, {}, []),
+        (10, 13.0, {}, ["prepare of 10 hosts takes 3.25 times as long as a ping of them; the bound is 3.125"]),
         (50, 11.0, {}, ["prepare of 50 hosts takes 2.75 times as long as a ping of them; the bound is 2.5"]),
         (10, 9.0, {"modules": 20}, ["prepare starts 2.0 modules on a host that needs nothing; one tells it all"]),
         (
             20,
             9.0,
             {"results": 60},
-            ["prepare has 3.0 tasks for each of 20 hosts that need nothing; one, and those that run once, are all"],
+            [
+                "prepare has 3 tasks for each of 20 hosts that need nothing, skipped ones included; one, and those that run once, are all"
+            ],
+        ),
+        (
+            20,
+            9.0,
+            {"skipped": 20},
+            [
+                "prepare has 3 tasks for each of 20 hosts that need nothing, skipped ones included; one, and those that run once, are all"
+            ],
         ),
     ],
 )
