@@ -21,6 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml impor
 __all__ = [
     "DEFAULT_RUNTIME",
     "DEPRECATED",
+    "NRI_PLUGIN",
     "SPEC",
     "TYPE",
     "V1",
@@ -396,7 +397,7 @@ def cni(files: t.Sequence[ConfigFile], generation: Generation) -> tuple[str, str
     return last("conf_dir", _CNI_CONFIG), programs if generation < (2, 1) else last("bin_dirs", programs)
 
 
-_NRI = "io.containerd.nri.v1.nri"
+NRI_PLUGIN = "io.containerd.nri.v1.nri"
 _NRI_SOCKET = "/var/run/nri/nri.sock"
 
 
@@ -410,7 +411,7 @@ def nri(files: t.Sequence[ConfigFile], generation: Generation) -> tuple[bool, st
         return False, _NRI_SOCKET
     disabled, socket = not default, _NRI_SOCKET
     for file in files:
-        table = table_of(file, "plugins", _NRI)
+        table = table_of(file, "plugins", NRI_PLUGIN)
         if table is None:
             continue
         # before 2.0 the last file with a table of the plugin has it alone (mergeConfig())
@@ -418,8 +419,8 @@ def nri(files: t.Sequence[ConfigFile], generation: Generation) -> tuple[bool, st
         disabled, socket = table.get("disable", before[0]), table.get("socket_path", before[1])
         if not isinstance(disabled, bool) or not isinstance(socket, str):
             raise ConfigError(
-                f"{file.path}: {dotted(('plugins', _NRI))} has a value of the wrong type: NRI would not start"
+                f"{file.path}: {dotted(('plugins', NRI_PLUGIN))} has a value of the wrong type: NRI would not start"
             )
     # lists of all files are one
-    listed = any(_NRI in file.data.get("disabled_plugins", []) for file in files)
+    listed = any(NRI_PLUGIN in file.data.get("disabled_plugins", []) for file in files)
     return not disabled and not listed, socket or _NRI_SOCKET

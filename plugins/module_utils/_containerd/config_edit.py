@@ -49,14 +49,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml_edit 
     same,
     set_value,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import CONTAINERD_CONFIG
 
 __all__ = ["Plan", "dump_difference", "matches", "plan_edits"]
 
 # Behind 99-nvidia.toml, which nvidia-ctk writes; a name behind others is made where this one is not.
 _DROP_IN = "zz-fabric-rdma.toml"
 _MARK = "# Made by fabric.rdma.\n"
-
-_DEFAULT_PATH = "/etc/containerd/config.toml"
 
 
 class Plan(t.NamedTuple):
@@ -83,7 +82,7 @@ def plan_edits(
     generation: Generation,
     specs: t.Mapping[str, t.Optional[str]],
     dump: str = "",
-    root_path: str = _DEFAULT_PATH,
+    root_path: str = CONTAINERD_CONFIG,
     running: t.Optional[t.Container[str]] = None,
     main_too: bool = True,
 ) -> Plan:

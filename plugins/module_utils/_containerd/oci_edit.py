@@ -22,6 +22,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import
 )
 
 __all__ = [
+    "INVENTED_LIMIT",
     "RLIMITS",
     "Change",
     "Rlimit",
@@ -55,7 +56,7 @@ RLIMITS = (
 
 # What `ctr oci spec` invents (pkg/oci/spec.go, populateDefaultUnixSpec): with a base spec it reaches every container, which
 # had the daemon's own limit before.
-_INVENTED = {"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}
+INVENTED_LIMIT = {"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}
 
 Json = t.Dict[str, t.Any]
 
@@ -165,7 +166,7 @@ def plan(spec: Json, rlimits: t.Sequence[Rlimit]) -> tuple[Json, list[Change]]:
         if name in wanted:
             if not any(other["type"] == name for other in after):
                 after.append(wanted[name])
-        elif {key: entry.get(key) for key in _INVENTED} != _INVENTED:
+        elif {key: entry.get(key) for key in INVENTED_LIMIT} != INVENTED_LIMIT:
             after.append(entry)
     after += [entry for name, entry in wanted.items() if not any(other["type"] == name for other in after)]
     changes = []

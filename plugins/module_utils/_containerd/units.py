@@ -1,11 +1,17 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which systemd units run a containerd for Kubernetes. Private to the collection."""
+"""Where containerd has what, and which systemd units run one for Kubernetes. Private to the collection."""
 
 from __future__ import annotations
 
-__all__ = ["CONTAINERD_UNITS"]
+__all__ = ["CONTAINERD_CONFIG", "CONTAINERD_SOCKET", "CONTAINERD_UNITS", "TOOLKIT_DROP_IN"]
+
+# Where it looks for its configuration, and listens, when nobody says otherwise.
+CONTAINERD_CONFIG = "/etc/containerd/config.toml"
+CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+# What nvidia-ctk writes.
+TOOLKIT_DROP_IN = "99-nvidia.toml"
 
 # Each with the distribution of Kubernetes that brings it. The Docker engine's is not among them: its CRI plugin is off.
 CONTAINERD_UNITS = {

@@ -18,6 +18,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config import (
+    NRI_PLUGIN,
     ConfigError,
     cni,
     default_handler,
@@ -28,15 +29,16 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config imp
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import SpecError, load_spec
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError, parse
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import CONTAINERD_UNITS
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import (
+    CONTAINERD_CONFIG,
+    CONTAINERD_SOCKET,
+    CONTAINERD_UNITS,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.services import CGROUPS, UNIT_DIRECTORIES
 
 __all__ = ["COMMANDS", "read_limits", "read_runtime"]
 
 Json = t.Dict[str, t.Any]
-
-_DEFAULT_CONFIG = "/etc/containerd/config.toml"
-_DEFAULT_SOCKET = "/run/containerd/containerd.sock"
 
 # Services whose loss makes a node worse: (unit, name of the main process as the kernel cuts it, always told).
 _SERVICES = (
@@ -69,7 +71,6 @@ _PACKAGES = ("containerd.io", "containerd")
 
 # Plugins that facts are made of, by version of the file: 1, 2, and 3 with newer.
 _CRI_PLUGINS = re.compile(r"cri|io\.containerd\.grpc\.v1\.cri|io\.containerd\.cri\.v1\..+")
-_NRI_PLUGIN = "io.containerd.nri.v1.nri"
 
 _LIMIT = re.compile(r"^Max (locked memory|open files)\s+(\S+)\s+(\S+)", re.MULTILINE)
 _LIMIT_NAMES = {"locked memory": "memlock", "open files": "nofile"}
@@ -351,7 +352,7 @@ def _containerd(tree: Tree, pid: t.Optional[str], unit: str, warnings: list[str]
             (path for path in ("/usr/bin/containerd", "/usr/local/bin/containerd") if tree.exists(path)), None
         )
     # the working directory of a service is /
-    config_path = posixpath.join("/", global_flag(arguments, *_FLAGS["--config"]) or _DEFAULT_CONFIG)
+    config_path = posixpath.join("/", global_flag(arguments, *_FLAGS["--config"]) or CONTAINERD_CONFIG)
     socket = posixpath.join("/", global_flag(arguments, *_FLAGS["--address"]) or _address(tree, config_path))
     running = _running(tree, socket) if pid else None
     version = _version(tree, binary, running)
@@ -391,7 +392,7 @@ def _address(tree: Tree, config_path: str) -> str:
         address = parse(_config(tree, config_path) or "").get("grpc", {}).get("address")
     except (TomlError, AttributeError):
         address = None
-    return address if isinstance(address, str) and address else _DEFAULT_SOCKET
+    return address if isinstance(address, str) and address else CONTAINERD_SOCKET
 
 
 def read_runtime(tree: Tree, warnings: list[str]) -> Json:
@@ -448,13 +449,13 @@ def _config_text(data: bytes) -> bytes:
     if isinstance(grpc, dict) and isinstance(grpc.get("address"), str):
         lines += ["[grpc]", *_values(grpc, "address")]
     disabled = config.get("disabled_plugins")
-    if isinstance(disabled, list) and _NRI_PLUGIN in disabled:
-        lines.insert(0, f"disabled_plugins = [{_quoted(_NRI_PLUGIN)}]")
+    if isinstance(disabled, list) and NRI_PLUGIN in disabled:
+        lines.insert(0, f"disabled_plugins = [{_quoted(NRI_PLUGIN)}]")
     plugins = config.get("plugins")
-    nri_table = plugins.get(_NRI_PLUGIN) if isinstance(plugins, dict) else None
+    nri_table = plugins.get(NRI_PLUGIN) if isinstance(plugins, dict) else None
     if isinstance(nri_table, dict):
         flag = nri_table.get("disable")
-        lines.append(f"[plugins.{_quoted(_NRI_PLUGIN)}]")
+        lines.append(f"[plugins.{_quoted(NRI_PLUGIN)}]")
         lines += [f"disable = {str(flag).lower()}"] if isinstance(flag, bool) else []
         lines += _values(nri_table, "socket_path")
     for name, plugin in plugins.items() if isinstance(plugins, dict) else ():

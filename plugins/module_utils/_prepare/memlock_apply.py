@@ -40,6 +40,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci_edit import changes_in_words
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError, parse
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml_edit import remove_value, set_value
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import CONTAINERD_SOCKET
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_daemon import (
     Daemon,
     Node,
@@ -62,7 +63,6 @@ __all__ = ["lift"]
 Json = t.Dict[str, t.Any]
 
 _DROP_IN = "90-fabric-rdma-memlock.conf"
-_DEFAULT_SOCKET = "/run/containerd/containerd.sock"
 # How long a daemon that looks healthy has to stay so: a plugin that fails late, or a main process that ends at once.
 _SETTLE_SECONDS = 2.0
 _POLL_SECONDS = 0.5
@@ -141,7 +141,7 @@ class _Run:
         self.overlay: dict[str, t.Optional[bytes]] = {}
         # what the files were that the plan is made from: nothing is written when they are something else by then
         self.planned: dict[str, t.Optional[str]] = {}
-        self.socket = _DEFAULT_SOCKET
+        self.socket = CONTAINERD_SOCKET
 
     # --- the whole --------------------------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class _Run:
             ) from exc
         self._refuse(daemon)
         dump = self._merged(daemon, {}) if self.overlay else self._dump(daemon, daemon.config_path)
-        self.socket = daemon.socket or _address(dump) or _DEFAULT_SOCKET
+        self.socket = daemon.socket or _address(dump) or CONTAINERD_SOCKET
         broken = check_cri(self.node, daemon.ctr, self.socket)
         if broken and not (died and self.check_mode):
             raise MemlockError(

@@ -21,7 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.places import ME
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config import global_flag
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import Limit, parse_limits
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import CONTAINERD_UNITS
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import CONTAINERD_CONFIG, CONTAINERD_UNITS
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError
 
 __all__ = [
@@ -35,8 +35,6 @@ __all__ = [
 ]
 
 Json = t.Dict[str, t.Any]
-
-_DEFAULT_CONFIG = "/etc/containerd/config.toml"
 
 # include/uapi/linux/capability.h
 _CAP_SYS_RESOURCE = 24
@@ -250,7 +248,7 @@ def read_daemon(node: Node) -> Daemon:
     directory = os.path.dirname(executable)
     # k3s and RKE2 have one program with many names
     program = os.path.join(directory, "containerd")
-    config_path = global_flag(arguments, "-c", "--config") or _DEFAULT_CONFIG
+    config_path = global_flag(arguments, "-c", "--config") or CONTAINERD_CONFIG
     if not os.path.isabs(config_path):
         config_path = os.path.normpath(os.path.join(node.proc_link(f"{pid}/cwd") or "/", config_path))
     properties = node.unit(unit)

@@ -28,6 +28,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import
     load_spec,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci_edit import (
+    INVENTED_LIMIT,
     RLIMITS,
     Change,
     Rlimit,
@@ -52,8 +53,6 @@ Json = t.Dict[str, t.Any]
 # Our files beside containerd's configuration: one made from what `ctr oci spec` prints, one for each specification of
 # somebody else that was adopted.
 _FRESH_NAME = "fabric-rdma-base.json"
-_ADOPTED_NAME = "fabric-rdma-from-%s.json"
-_INVENTED = {"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}
 
 
 class MemlockError(FabricError):
@@ -128,6 +127,10 @@ def _check_startable(spec: Json, source: str) -> t.Optional[str]:
     return None
 
 
+def _adopted_name(stem: str) -> str:
+    return f"fabric-rdma-from-{stem}.json"
+
+
 def _ours(directory: str, foreign: t.Optional[str]) -> str:
     if foreign is None:
         return os.path.join(directory, _FRESH_NAME)
@@ -135,12 +138,13 @@ def _ours(directory: str, foreign: t.Optional[str]) -> str:
     if os.path.dirname(foreign) != directory:
         # two directories may hold files of one name
         stem += f"-{zlib.crc32(foreign.encode('utf-8', 'surrogateescape')) & 0xFFFFFFFF:08x}"
-    return os.path.join(directory, _ADOPTED_NAME % stem)
+    return os.path.join(directory, _adopted_name(stem))
 
 
 def _is_ours(path: str, directory: str) -> bool:
     head, name = os.path.split(path)
-    return head == directory and (name == _FRESH_NAME or re.fullmatch(_ADOPTED_NAME % ".+", name) is not None)
+    adopted = re.escape(_adopted_name("@")).replace("@", ".+")
+    return head == directory and (name == _FRESH_NAME or re.fullmatch(adopted, name) is not None)
 
 
 def _with_rlimits_of(fresh: Json, current: Json) -> Json:
@@ -274,7 +278,7 @@ def _spec_reason(name: str, path: str, spec: t.Optional[t.Mapping[str, t.Any]], 
         # of two entries runc takes the last
         now = f"sets memlock to {limit_text(found[-1])}" if found else "does not set memlock"
         return f"base_runtime_spec {path} of {name} {now}"
-    if any({key: entry.get(key) for key in _INVENTED} == _INVENTED for entry in entries):
+    if any({key: entry.get(key) for key in INVENTED_LIMIT} == INVENTED_LIMIT for entry in entries):
         return f"base_runtime_spec {path} of {name} takes the number of open files down to 1024"
     return None
 

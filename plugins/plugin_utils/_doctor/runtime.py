@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import TOOLKIT_DROP_IN
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case, name_of, quoted
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Rule
 
 __all__ = ["RULES"]
 
-_TOOLKIT_FILE = "99-nvidia.toml"
 _OURS = "fabric-rdma-"
 _NOT_SERVING = (
     "unknown service runtime.v1.RuntimeService",
@@ -38,9 +38,9 @@ def _owners(case: Case, host: str, facts: Json) -> list[str]:
     agents = sorted({f"DaemonSet {name_of_owner(pod)}" for pod in pods})
     handlers = containerd.get("handlers") or {}
     ours = sorted(name for name, own in handlers.items() if _OURS in str(own.get("base_runtime_spec")))
-    if ours and any(str(handlers[name].get("file")).endswith(_TOOLKIT_FILE) for name in ours):
+    if ours and any(str(handlers[name].get("file")).endswith(TOOLKIT_DROP_IN) for name in ours):
         agents.append(
-            f"the role containerd_memlock, whose base_runtime_spec of {', '.join(ours)} is in {_TOOLKIT_FILE}"
+            f"the role containerd_memlock, whose base_runtime_spec of {', '.join(ours)} is in {TOOLKIT_DROP_IN}"
         )
     return agents
 

@@ -14,6 +14,11 @@ import posixpath
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import (
+    CONTAINERD_CONFIG,
+    CONTAINERD_SOCKET,
+    TOOLKIT_DROP_IN,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import parse_wish
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
@@ -23,11 +28,9 @@ __all__ = ["toolkit_env"]
 
 _VARIABLE = "rdma_gpu_operator"
 _DROP_INS, _NRI = (25, 10), (26, 3)
-_CONFIG, _SOCKET = "/etc/containerd/config.toml", "/run/containerd/containerd.sock"
 # github.com/containerd/nri, pkg/api, DefaultSocketPath; /var/run is a link to /run.
 _NRI_SOCKET = "/run/nri/nri.sock"
 _SOURCE = "RUNTIME_CONFIG_SOURCE"
-_FILE = "99-nvidia.toml"
 # What k0s and MicroK8s merge into what they write at each start.
 _K0S_CRI, _K0S_DROP_IN = "/run/k0s/containerd-cri.toml", "/etc/k0s/containerd.d/nvidia.toml"
 _MICROK8S = "/var/snap/microk8s/current/args/containerd-template.toml"
@@ -39,7 +42,7 @@ def _rancher(containerd: Json, drop_ins: bool) -> Json:
     env = {"CONTAINERD_CONFIG": config, "CONTAINERD_SOCKET": containerd["socket"]}
     if drop_ins:
         directory = "config-v3.toml.d" if (containerd["config_version"] or 0) >= 3 else "config.toml.d"
-        env["RUNTIME_DROP_IN_CONFIG"] = posixpath.join(posixpath.dirname(config), directory, _FILE)
+        env["RUNTIME_DROP_IN_CONFIG"] = posixpath.join(posixpath.dirname(config), directory, TOOLKIT_DROP_IN)
     return env
 
 
@@ -57,7 +60,7 @@ def _env(distribution: str, containerd: Json, drop_ins: bool) -> Json:
     if distribution == "microk8s":
         return {"CONTAINERD_CONFIG": _MICROK8S, "CONTAINERD_SOCKET": containerd["socket"]}
     found = {"CONTAINERD_CONFIG": containerd["config_path"], "CONTAINERD_SOCKET": containerd["socket"]}
-    usual = {"CONTAINERD_CONFIG": _CONFIG, "CONTAINERD_SOCKET": _SOCKET}
+    usual = {"CONTAINERD_CONFIG": CONTAINERD_CONFIG, "CONTAINERD_SOCKET": CONTAINERD_SOCKET}
     return {} if found == usual else found
 
 
