@@ -630,8 +630,11 @@ def merged_plan(
     cluster = fresh["cluster"]
     kept_groups = sorted(name for name, entry in merged.items() if entry["kept"])
     if kept_groups:
-        reason = "kept from an earlier run: %s; a configuration that reaches the whole cluster must be planned with all of it"
-        errors = [*cluster["errors"], reason % ", ".join(kept_groups)]
+        reason = (
+            f"kept from an earlier run: {', '.join(kept_groups)}; a configuration that reaches the whole cluster must be planned with "
+            "all of it"
+        )
+        errors = [*cluster["errors"], reason]
         cluster = {**cluster, "config": None, "selectors": {}, "errors": errors}
     return {
         **fresh,

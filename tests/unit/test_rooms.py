@@ -319,6 +319,52 @@ def test_no_function_is_written_twice() -> None:
     assert [sorted(same) for same in places.values() if len(same) > 1] == []
 
 
+def texts_named(tree: ast.Module) -> set[str]:
+    """Names that a file binds to a text, by itself or in a row of a loop."""
+    found = set()
+
+    def bind(target: ast.expr, value: ast.expr | None) -> None:
+        if isinstance(value, ast.JoinedStr) or (isinstance(value, ast.Constant) and isinstance(value.value, str)):
+            found.add(ast.unparse(target))
+        elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            for one, its in zip(target.elts, value.elts, strict=False):
+                bind(one, its)
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                bind(target, node.value)
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
+            bind(node.target, node.value)
+        elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, (ast.List, ast.Set, ast.Tuple)):
+            for row in node.iter.elts:
+                bind(node.target, row)
+    return found
+
+
+def named_templates(path: Path) -> list[str]:
+    """Where a file fills a text in with %, and the text has a name."""
+    tree = parsed(path)
+    names = texts_named(tree)
+    return [
+        f"{node.lineno}: {ast.unparse(node.left)}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and ast.unparse(node.left) in names
+    ]
+
+
+def test_a_text_with_a_name_is_not_filled_in_far_from_it(tmp_path: Path) -> None:
+    """The linter finds a text with % behind it, and not the name of one. A function with an f-string says what it takes."""
+    paths = [path for top in ("plugins", "tools") for path in (ROOT / top).rglob("*.py")]
+    assert {str(path.relative_to(ROOT)): found for path in paths if (found := named_templates(path))} == {}
+    sample = tmp_path / "sample.py"
+    sample.write_text(
+        "A = 'a %s'\nB = b'b %s'\nc: int = 3\nA % 1\nB % 1\nc % 2\n"
+        "for d, _ in (('d %s', 1), ('e %s', 2)):\n    d % 1\nprint(*(e % 1 for e in ('f %s',)))\n"
+    )
+    assert named_templates(sample) == ["4: A", "8: d", "9: e"]
+
+
 # "file::function" -> why it writes a file itself, or stages one. All others have _base/files.py do both.
 WRITERS = {
     "action/output_files.py::write": "of two runs the last one wins; a directory with a file of each host is not listed for each of them",

@@ -494,9 +494,6 @@ def _trespass(
     return None
 
 
-_MOUNTED = "its kubelets have their directory in %s, and a DaemonSet mounts that of one class"
-
-
 def some_of(hosts: t.Sequence[str]) -> str:
     return ", ".join(hosts[:3]) + (", ..." if len(hosts) > 3 else "")
 
@@ -631,7 +628,10 @@ class _Planner:
         roots = {host: root for names, _selectors, root in pieces for host in names if root is not None}
         for entry in classes:
             if entry["hosts"][0] in roots:
-                entry["reason"] = _MOUNTED % roots[entry["hosts"][0]]
+                root = roots[entry["hosts"][0]]
+                entry["reason"] = (
+                    f"its kubelets have their directory in {root}, and a DaemonSet mounts that of one class"
+                )
                 self.warnings.append(f"class {entry['name']} ({some_of(entry['hosts'])}): {entry['reason']}")
         for entry in classes:
             seen = {host: sriov_functions(host, self.facts[host], self.functions[host]) for host in entry["hosts"]}

@@ -236,11 +236,11 @@ class Rollout(Changes):
         """Object by object, and one for all labels."""
         pairs = self._pairs_of_objects()
         # a node that leaves is not just another change
-        for what, leaves in (("label %s of nodes", False), ("label %s of nodes that leave their class", True)):
+        for nodes, leaves in (("nodes", False), ("nodes that leave their class", True)):
             after = {node: value for node, value in self.labels.items() if (value is None) is leaves}
             if after:
                 before = {node: self._old_labels[node] for node in after}
-                pairs.append((what % CLASS_LABEL, *value_pair(before, {} if leaves else after)))
+                pairs.append((f"label {CLASS_LABEL} of {nodes}", *value_pair(before, {} if leaves else after)))
         pairs += self._pairs_of_removals()
         for each in self._retreats:
             pairs.append((describe(each.item), comparable(each.item), self._left.get(each.how)))

@@ -57,19 +57,22 @@ mkdir -p "${marker%/*}"
 touch "$marker"
 """
 
-_UNIT = """\
+
+def _unit(node: NodePlan) -> str:
+    masquerade = f"-s {_PODS} -o eth0 -j MASQUERADE"
+    return f"""\
 [Unit]
 Description=kubelet: The Kubernetes Node Agent
 After=containerd.service
 Wants=containerd.service
-RequiresMountsFor=%(disk)s
+RequiresMountsFor={DISK_PATH}
 
 [Service]
-ExecStartPre=/bin/sh %(disk)s/import
+ExecStartPre=/bin/sh {DISK_PATH}/import
 # Pods reach the API server as their node does.
-ExecStartPre=/bin/sh -c 'iptables -t nat -C POSTROUTING %(masquerade)s || iptables -t nat -A POSTROUTING %(masquerade)s'
-ExecStart=%(disk)s/kubelet --config=/var/lib/kubelet/config.yaml --kubeconfig=/etc/kubernetes/kubelet.conf \\
-    --hostname-override=%(name)s --node-ip=%(address)s
+ExecStartPre=/bin/sh -c 'iptables -t nat -C POSTROUTING {masquerade} || iptables -t nat -A POSTROUTING {masquerade}'
+ExecStart={DISK_PATH}/kubelet --config=/var/lib/kubelet/config.yaml --kubeconfig=/etc/kubernetes/kubelet.conf \\
+    --hostname-override={node.name} --node-ip={node.address}
 Restart=always
 RestartSec=10
 TimeoutStartSec=1800
@@ -99,16 +102,7 @@ def kubelet_files(node: NodePlan, server_pem: str, client_pem: str, token: str) 
         # JSON is YAML
         "var/lib/kubelet/config.yaml": (0o644, json.dumps(_configuration(), indent=1) + "\n"),
         "etc/cni/net.d/10-lab.conflist": (0o644, json.dumps(_network(node), indent=1) + "\n"),
-        "etc/systemd/system/kubelet.service": (
-            0o644,
-            _UNIT
-            % {
-                "disk": DISK_PATH,
-                "name": node.name,
-                "address": node.address,
-                "masquerade": f"-s {_PODS} -o eth0 -j MASQUERADE",
-            },
-        ),
+        "etc/systemd/system/kubelet.service": (0o644, _unit(node)),
     }
 
 

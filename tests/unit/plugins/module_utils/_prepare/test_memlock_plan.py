@@ -146,6 +146,13 @@ def test_a_specification_of_somebody_else_is_adopted() -> None:
     assert (again.paths, again.files) == (result.paths, {})
 
 
+def test_a_name_that_is_only_like_ours_is_somebody_elses() -> None:
+    theirs = "/etc/containerd/fabric-rdma-from-base_json"
+    result = plan({"runc": theirs}, {theirs: spec(hostname="kept")})
+    assert result.paths["runc"] != theirs
+    assert [json.loads(data)["hostname"] for data in result.files.values()] == ["kept"]
+
+
 def test_a_specification_of_somebody_else_with_the_limit_stays() -> None:
     result = plan({"runc": "/x/base.json"}, {"/x/base.json": spec(NOFILE, ENTRY)})
     assert (result.paths, result.files, result.changes) == ({"runc": "/x/base.json"}, {}, {})
