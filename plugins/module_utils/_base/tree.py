@@ -246,7 +246,7 @@ class Tree:
         return None
 
     def answer(self, question: str, path: str) -> t.Optional[str]:
-        """What a live node answers to one of the few questions that no file of it does, or None (module _live).
+        """What a live node answers to one of the few questions that no file of it does, or None (_discover/live.py).
 
         A capture has the answers of the node that it was taken from, as files below ANSWERS.
         """

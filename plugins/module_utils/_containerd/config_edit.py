@@ -51,9 +51,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml_edit 
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import CONTAINERD_CONFIG
 
-__all__ = ["Plan", "dump_difference", "matches", "plan_edits"]
+__all__ = ["TOOLKIT_DROP_IN", "Plan", "dump_difference", "matches", "plan_edits"]
 
-# Behind 99-nvidia.toml, which nvidia-ctk writes; a name behind others is made where this one is not.
+# What nvidia-ctk writes.
+TOOLKIT_DROP_IN = "99-nvidia.toml"
+# Behind that one; a name behind others is made where this one is not.
 _DROP_IN = "zz-fabric-rdma.toml"
 _MARK = "# Made by fabric.rdma.\n"
 

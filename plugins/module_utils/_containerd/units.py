@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-__all__ = ["CONTAINERD_CONFIG", "CONTAINERD_SOCKET", "CONTAINERD_UNITS", "TOOLKIT_DROP_IN"]
+__all__ = ["CONTAINERD_CONFIG", "CONTAINERD_SOCKET", "CONTAINERD_UNITS"]
 
 # Where it looks for its configuration, and listens, when nobody says otherwise.
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
-# What nvidia-ctk writes.
-TOOLKIT_DROP_IN = "99-nvidia.toml"
 
 # Each with the distribution of Kubernetes that brings it. The Docker engine's is not among them: its CRI plugin is off.
 CONTAINERD_UNITS = {

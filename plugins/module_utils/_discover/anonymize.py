@@ -11,12 +11,12 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import MAPPED_IPV4
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import LONGHORN_PATH
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage_excerpt import anonymous
 
 __all__ = ["anonymize"]
 
-_MAPPED_IPV4 = "0000:0000:0000:0000:0000:ffff:"
 _LINK_LOCAL = "fe80000000000000"
 _NO_LID = (0, 0xFFFF)
 
@@ -59,8 +59,8 @@ def _colons(digits: str, width: int) -> str:
 
 
 def _gid(text: str, aliases: _Aliases) -> str:
-    if text.startswith(_MAPPED_IPV4):
-        return _MAPPED_IPV4 + _colons(aliases.ipv4(text[len(_MAPPED_IPV4) :].replace(":", "")), 4)
+    if text.startswith(MAPPED_IPV4):
+        return MAPPED_IPV4 + _colons(aliases.ipv4(text[len(MAPPED_IPV4) :].replace(":", "")), 4)
     digits = text.replace(":", "")
     return _colons(aliases.prefix(digits[:16]) + aliases.guid(digits[16:]), 4) if len(digits) == 32 else ""
 

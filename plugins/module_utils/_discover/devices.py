@@ -21,10 +21,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.models impor
     parse_rate,
     parse_state,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.pcie import read_pcie
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.patterns import PORT, REPRESENTOR
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.pcie import PCI_FUNCTION, read_pcie
 
 __all__ = [
-    "PCI_FUNCTION",
+    "MAPPED_IPV4",
     "Facts",
     "bridges_above",
     "function_of",
@@ -36,13 +37,9 @@ __all__ = [
 
 Facts = t.Dict[str, t.Any]
 
-PCI_FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NUMBERS = {10: re.compile(r"-?[0-9]{1,18}"), 16: re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")}
-_PORT = re.compile(r"0|[1-9][0-9]{0,2}")
 _LINK_LAYERS = ("InfiniBand", "Ethernet", "Unknown")
 _SUB_FUNCTION = re.compile(r"mlx5_core\.sf\.\d+")
-# Representors share net/ with their uplink; drivers/net/ethernet/mellanox/mlx5/core/en_rep.c and net/core/devlink name them so.
-_REPRESENTOR = re.compile(r"(c\d+)?pf\d+((vf|sf)\d+)?")
 _SMI = re.compile(r"smi\d+")
 # drivers/pci/pci-sysfs.c, modalias_show(). Old kernels have the last byte in lower case.
 _MODALIAS = re.compile(
@@ -67,7 +64,7 @@ _NETDEV_TYPES = {1: "ether", 32: "infiniband", 772: "loopback", 65534: "none"}
 _GID_SLOTS = 16
 _EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 _GID = re.compile(r"(?:[0-9a-f]{4}:){7}[0-9a-f]{4}")
-_MAPPED_IPV4 = "0000:0000:0000:0000:0000:ffff:"
+MAPPED_IPV4 = "0000:0000:0000:0000:0000:ffff:"
 
 # What k8s-rdma-shared-dev-plugin wants of a function (pkg/resources/rdma_device_spec.go, requiredRdmaDevices), with the
 # module that makes it, and the directory that tells of it.
@@ -220,8 +217,8 @@ def _gids(node: _Node, port: str, link_layer: t.Optional[str]) -> list[Facts]:
         if netdev and node.own_netdevs and netdev not in node.own_netdevs:
             continue
         ipv4 = None
-        if gid.startswith(_MAPPED_IPV4):
-            octets = bytes.fromhex(gid[len(_MAPPED_IPV4) :].replace(":", ""))
+        if gid.startswith(MAPPED_IPV4):
+            octets = bytes.fromhex(gid[len(MAPPED_IPV4) :].replace(":", ""))
             ipv4 = ".".join(str(octet) for octet in octets)
         found.append(
             {
@@ -276,7 +273,7 @@ def _port_netdevs(
 
 
 def _ports(node: _Node, device: str, base: str, names: list[str], lag: t.Optional[Facts]) -> list[Facts]:
-    numbers = sorted(int(name) for name in node.tree.names(base + "/ports") if _PORT.fullmatch(name))
+    numbers = sorted(int(name) for name in node.tree.names(base + "/ports") if PORT.fullmatch(name))
     ports = []
     for port in numbers:
         here = f"{base}/ports/{port}"
@@ -368,7 +365,7 @@ def _own_netdevs(tree: Tree, home: t.Optional[str]) -> list[str]:
     return [
         netdev
         for netdev in (tree.names(home + "/net") if home else ())
-        if not _REPRESENTOR.fullmatch(tree.text(f"/sys/class/net/{netdev}/phys_port_name") or "")
+        if not REPRESENTOR.fullmatch(tree.text(f"/sys/class/net/{netdev}/phys_port_name") or "")
     ]
 
 
@@ -525,7 +522,7 @@ def _check_drivers(tree: Tree, warnings: list[str]) -> None:
 
 
 def read_devices(tree: Tree, warnings: list[str]) -> list[Facts]:
-    """Every entry of /sys/class/infiniband that exists, naturally sorted, as DESIGN's contract has it.
+    """Every entry of /sys/class/infiniband that exists, naturally sorted, as docs/facts.schema.json has it.
 
     Appends to warnings what cannot be resolved or makes no sense. A node without RDMA gives an empty list.
     """

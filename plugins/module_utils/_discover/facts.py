@@ -16,7 +16,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.addresses import read_addresses
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import persisted
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import (
-    PCI_FUNCTION,
     Facts,
     bridges_above,
     function_of,
@@ -33,6 +32,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.health import read_health
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.imex import read_imex
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import read_nvidia
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.pcie import PCI_FUNCTION
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.programs import program_path
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import read_roce
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.runtime import read_limits, read_runtime

@@ -5,7 +5,7 @@
 
 Documentation/ABI/stable/sysfs-class-infiniband (counters, hw_counters), Documentation/ABI/testing/sysfs-class-net and
 sysfs-class-net-statistics, Documentation/hwmon. Kernels before 4.5 have the 64-bit counters in counters_ext, under names of their own.
-What only the ioctl of ethtool tells comes as an answer of the live node (module _ethtool).
+What only the ioctl of ethtool tells comes as an answer of the live node (ethtool.py).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.patterns import PORT, REPRESENTOR
 
 __all__ = ["COUNTERS", "HW_COUNTERS", "MOST_COUNTERS", "PHY_COUNTER", "STATISTICS", "read_counters", "read_health"]
 
@@ -79,12 +80,9 @@ PHY_COUNTER = re.compile(
 MOST_COUNTERS = 64
 
 _COUNT = re.compile(r"[0-9]{1,20}")
-_PORT = re.compile(r"0|[1-9][0-9]{0,2}")
 _TEMPERATURE = re.compile(r"temp[0-9]{1,2}_input")
 _DEGREES = re.compile(r"-?[0-9]{1,7}")
 _MOST_TEMPERATURES = 8
-# A representor's counters are those of somebody else's function.
-_REPRESENTOR = re.compile(r"(c\d+)?pf\d+((vf|sf)\d+)?")
 _MOST_TEXT = 64
 
 
@@ -105,7 +103,7 @@ def _port_counters(tree: Tree, port: str) -> dict[str, t.Optional[int]]:
 def _ports(tree: Tree, device: str) -> list[dict[str, t.Any]]:
     base = f"/sys/class/infiniband/{device}/ports"
     ports = []
-    for number in sorted(int(name) for name in tree.names(base) if _PORT.fullmatch(name)):
+    for number in sorted(int(name) for name in tree.names(base) if PORT.fullmatch(name)):
         here = f"{base}/{number}"
         ports.append(
             {
@@ -126,7 +124,7 @@ def _netdevs_of(tree: Tree, device: str) -> list[str]:
         name
         for name in ([parent] if parent else tree.names(base + "/device/net"))
         if "/" not in name
-        and not _REPRESENTOR.fullmatch(tree.text(f"/sys/class/net/{name}/phys_port_name") or "")
+        and not REPRESENTOR.fullmatch(tree.text(f"/sys/class/net/{name}/phys_port_name") or "")
         and tree.exists("/sys/class/net/" + name)
     ]
     bonds = {tree.link_name(f"/sys/class/net/{name}/master") for name in own} - {None}

@@ -14,13 +14,13 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 
-__all__ = ["read_pcie"]
+__all__ = ["PCI_FUNCTION", "read_pcie"]
 
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)?")
 _WIDTH = re.compile(r"[0-9]{1,3}")
 # PCI Express Base Specification, Link Capabilities Register: the widths that there are
 _WIDTHS = (1, 2, 4, 8, 12, 16, 32)
-_FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+PCI_FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def _speed(tree: Tree, path: str) -> t.Optional[float]:
@@ -52,5 +52,5 @@ def read_pcie(tree: Tree, function: t.Optional[str]) -> t.Optional[dict[str, t.A
         return None
     above, _slash, _name = function.rpartition("/")
     pci = above.rpartition("/")[2]
-    bridge = {"pci": pci, **_link(tree, above)} if _FUNCTION.fullmatch(pci) else None
+    bridge = {"pci": pci, **_link(tree, above)} if PCI_FUNCTION.fullmatch(pci) else None
     return {**_link(tree, function), "bridge": bridge}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import TOOLKIT_DROP_IN
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config_edit import TOOLKIT_DROP_IN
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case, name_of, quoted
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Rule
 

@@ -14,11 +14,8 @@ import posixpath
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import (
-    CONTAINERD_CONFIG,
-    CONTAINERD_SOCKET,
-    TOOLKIT_DROP_IN,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config_edit import TOOLKIT_DROP_IN
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import CONTAINERD_CONFIG, CONTAINERD_SOCKET
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import parse_wish
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
