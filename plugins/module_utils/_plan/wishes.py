@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.dns import LABEL, SUBDOMAIN, SUBDOMAIN_LIMIT
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import unknown_keys
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import (
     Check,
@@ -53,8 +54,7 @@ _MAX_LEVELS = 8
 # resource (k8s.io/apimachinery/pkg/util/validation, IsQualifiedName: ends are letters or digits, at most 63 characters; the
 # prefix is a DNS subdomain; pkg/apis/core/v1/helper, IsExtendedResourceName: neither kubernetes.io nor requests.).
 _RESOURCE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9_]{0,61}[a-zA-Z0-9])?")
-_RESOURCE_PREFIX = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
-_PREFIX_LIMIT = 253 - len("requests.")
+_PREFIX_LIMIT = SUBDOMAIN_LIMIT - len("requests.")
 # The plugin makes a device of each, and sends the list of all to the kubelet, which takes 4 MiB.
 _MOST_SHARES = 10000
 # rdma_rails: true
@@ -157,7 +157,7 @@ def _resource_name(where: str, value: t.Any) -> list[str]:
 
 
 def _resource_prefix(where: str, value: t.Any) -> list[str]:
-    if not isinstance(value, str) or len(value) > _PREFIX_LIMIT or not _RESOURCE_PREFIX.fullmatch(value):
+    if not isinstance(value, str) or len(value) > _PREFIX_LIMIT or not SUBDOMAIN.fullmatch(value):
         return _wrong(where, value, "a domain-like prefix, such as rdma")
     if value.endswith("kubernetes.io") or value.startswith("requests."):
         return _wrong(
@@ -225,19 +225,15 @@ def _storage_path(where: str, value: t.Any) -> list[str]:
 
 _ENGINES = ("daemonset", "network_operator", "dra")
 
-# k8s.io/apimachinery/pkg/util/validation, IsDNS1123Label and IsDNS1123Subdomain
-_DNS_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_DNS_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
-
 
 def _dns_label(where: str, value: t.Any) -> list[str]:
-    if isinstance(value, str) and _DNS_LABEL.fullmatch(value):
+    if isinstance(value, str) and LABEL.fullmatch(value):
         return []
     return _wrong(where, value, "a namespace: at most 63 small letters, digits and hyphens")
 
 
 def _dns_name(where: str, value: t.Any) -> list[str]:
-    if isinstance(value, str) and len(value) <= 253 and _DNS_NAME.fullmatch(value):
+    if isinstance(value, str) and len(value) <= SUBDOMAIN_LIMIT and SUBDOMAIN.fullmatch(value):
         return []
     return _wrong(where, value, "the name of an object: small letters, digits, hyphens and dots")
 
@@ -463,7 +459,6 @@ _VGPU = _keys(
 _NETWORK_KINDS = ("hostdevice", "sriov", "macvlan", "ipoib", "spiderpool")
 # Objects are named after a network, with a rail and a class behind it; Multus takes DNS labels only (pkg/k8sclient).
 _NETWORK_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
-_NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 # What the kernel lets a netdev be called (dev_valid_name), without what JSON or a shell would have to quote.
 _NETDEV = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}")
 _PATH = re.compile(r"/[A-Za-z0-9_.@+-]+(?:/[A-Za-z0-9_.@+-]+)*")
@@ -511,7 +506,7 @@ def _is_list(value: t.Any) -> bool:
 
 
 _netdev = _matching(_NETDEV, "the name of a netdev, such as eth1")
-_namespace = _matching(_NAMESPACE, "the name of a namespace")
+_namespace = _matching(LABEL, "the name of a namespace")
 _directory = _matching(_PATH, "an absolute path without spaces")
 _addresses = _either(_name, _listing(_name, "a text, or a list of texts", 1), _is_list)
 _prefix_length = _number(1, 126, "a prefix length, such as 26")

@@ -10,6 +10,7 @@ import json
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.dns import SUBDOMAIN, SUBDOMAIN_LIMIT
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DIGESTS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import is_true
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Plan
@@ -50,10 +51,6 @@ __all__ = [
     "scoped_classes",
 ]
 
-
-# What a node may be called (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Subdomain). Nothing in it means anything to a shell.
-_NODE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
-_NODE_NAME_LIMIT = 253
 
 Json = t.Dict[str, t.Any]
 
@@ -276,7 +273,7 @@ def plan_manifests(plan: Plan, settings: t.Mapping[str, t.Any]) -> dict[str, Jso
 
 
 def _is_node_name(host: str) -> bool:
-    return len(host) <= _NODE_NAME_LIMIT and _NODE_NAME.fullmatch(host) is not None
+    return len(host) <= SUBDOMAIN_LIMIT and SUBDOMAIN.fullmatch(host) is not None
 
 
 def _nodes(entry: Class, names: t.Mapping[str, str]) -> list[str]:

@@ -14,6 +14,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.dns import LABEL, SUBDOMAIN, SUBDOMAIN_LIMIT
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import (
@@ -170,12 +171,10 @@ done
 exit "$failed"
 """
 
-# k8s.io/apimachinery/pkg/util/validation: names of Pods and namespaces, keys and values of labels. github.com/distribution/reference.
-_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
+# k8s.io/apimachinery/pkg/util/validation: keys and values of labels. github.com/distribution/reference.
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-_RESOURCE = re.compile(_SUBDOMAIN.pattern + r"/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-_NETWORK = re.compile(rf"{_LABEL.pattern}/{_SUBDOMAIN.pattern}")
+_RESOURCE = re.compile(SUBDOMAIN.pattern + r"/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_NETWORK = re.compile(rf"{LABEL.pattern}/{SUBDOMAIN.pattern}")
 _IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/-]{0,480}[A-Za-z0-9])?(?:@sha256:[0-9a-f]{64})?")
 
 
@@ -201,7 +200,7 @@ class Wish:
     def __post_init__(self) -> None:
         if not _IMAGE.fullmatch(self.image):
             raise WishError(f"image {self.image!r} is not a reference to an image", "Set verify_pod_image")
-        if not _LABEL.fullmatch(self.namespace):
+        if not LABEL.fullmatch(self.namespace):
             raise WishError(
                 f"namespace {self.namespace!r} cannot be the name of a namespace", "Set verify_pod_namespace"
             )
@@ -295,7 +294,7 @@ def checked_look(look: t.Any, node_names: t.Mapping[str, t.Any]) -> Json:
 
 
 def _insist_on_names(host: str, node: str, resources: t.Sequence[str]) -> None:
-    if not _SUBDOMAIN.fullmatch(node) or len(node) > 253:
+    if not SUBDOMAIN.fullmatch(node) or len(node) > SUBDOMAIN_LIMIT:
         raise WishError(
             f"host {host}: {node!r} cannot be the name of a node",
             "Name its node in rdma_rollout.node_names",
