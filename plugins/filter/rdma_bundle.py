@@ -48,16 +48,14 @@ from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
-_KEYS = ("facts", "plan", "cluster", "logs", "groups", "node_names", "unread")
-
 
 def rdma_bundle(material: t.Any, anonymize: bool = False) -> dict[str, str]:
     from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.bundle import bundle_files
-    from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import material_of
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import MATERIAL, material_of
 
     insist_on_mapping("rdma_bundle", material, "a dictionary")
     try:
-        given = material_of(**{key: material.get(key) for key in _KEYS})
+        given = material_of(**{key: material.get(key) for key in MATERIAL})
         return t.cast(dict[str, str], wrap_var(bundle_files(given, bool(anonymize))))
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc

@@ -20,6 +20,7 @@ __all__ = [
     "DRANET",
     "DRA_DRIVER",
     "DRA_LINES",
+    "DRA_OLD_NAME",
     "DRIVER_IMAGE",
     "EXECUTION_BASE",
     "EXECUTION_COLLECTIONS",
@@ -105,7 +106,9 @@ class _DraLine(t.NamedTuple):
     image: str
 
 
-_DRA_OLD = _DraLine("nvidia-dra-driver-gpu", CHARTS, "nvcr.io/nvidia/k8s-dra-driver-gpu")
+# What the chart of NVIDIA's DRA driver, and its objects with it, were called up to 25.12.
+DRA_OLD_NAME = "nvidia-dra-driver-gpu"
+_DRA_OLD = _DraLine(DRA_OLD_NAME, CHARTS, "nvcr.io/nvidia/k8s-dra-driver-gpu")
 _DRA_NEW = _DraLine(
     "oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu",
     None,

@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     DEVICE_PLUGIN,
     DRA_DRIVER,
+    DRA_OLD_NAME,
     DRANET,
     DRIVER_IMAGE,
     MULTUS,
@@ -205,11 +206,10 @@ _VGPU: Json = {
     "tolerations": [],
     "values": {},
 }
-_DRA_RELEASE = "nvidia-dra-driver-gpu"
 _COMPUTE_DOMAIN: Json = {
     "version": DRA_DRIVER,
-    "release": _DRA_RELEASE,
-    "namespace": _DRA_RELEASE,
+    "release": DRA_OLD_NAME,
+    "namespace": DRA_OLD_NAME,
     "driver_root": "auto",
     "gpus": False,
     "imex": "driver",

@@ -33,13 +33,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import (
     traits_of,
 )
 
-__all__ = ["VERSIONS", "sriov_config", "sriov_functions", "without_sriov"]
+__all__ = ["NETDEV_TYPES", "VERSIONS", "sriov_config", "sriov_functions", "without_sriov"]
 
 Json = t.Dict[str, t.Any]
 
 # The versions that see different things, by the first of each.
 VERSIONS = ("3.5.1", "3.6.0", "3.8.0")
-_NETDEV_TYPES = {"Ethernet": "ether", "InfiniBand": "infiniband"}
+NETDEV_TYPES = {"Ethernet": "ether", "InfiniBand": "infiniband"}
 _IN_USE = "it carries the default route of the host"
 # Which of them one configuration is to be exact for, the more the better and the newer the better.
 _HOLDS = (
@@ -101,7 +101,7 @@ def _links(device: t.Mapping[str, t.Any], physical: t.Optional[str], version: st
         return [physical]
     # it has no RDMA device, and may have a netdev, which is then of the sort of these ports
     layers = {port["link_layer"] for port in device["ports"]}
-    return ["", *(_NETDEV_TYPES[layer] for layer in sorted(layers) if layer in _NETDEV_TYPES)]
+    return ["", *(NETDEV_TYPES[layer] for layer in sorted(layers) if layer in NETDEV_TYPES)]
 
 
 def sriov_functions(
@@ -168,7 +168,7 @@ def _bare(row: t.Mapping[str, t.Any], uplinks: t.Mapping[str, tuple[str, t.Optio
     name, link = uplinks.get(row["sriov"]["pf"], ("", None))
     links = [row["link_type"]]
     if not row["netdevs"] and row["sriov"]["pf"]:
-        links = ["", *_NETDEV_TYPES.values()] if link is None else [link]
+        links = ["", *NETDEV_TYPES.values()] if link is None else [link]
     for own in links:
         yield Function(
             values=(row["vendor"], row["device"] or "", row["driver"], own, name, row["pci"]),

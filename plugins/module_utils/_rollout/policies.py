@@ -30,8 +30,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
 )
 
 __all__ = [
+    "NIC_LABEL",
     "POLICY_KINDS",
     "STATE_LABEL",
+    "WAIT_LABEL",
     "PolicyConflict",
     "Retreat",
     "cluster_classes",
@@ -62,8 +64,8 @@ _STATES = {
 }
 STATE_LABEL = "nvidia.network-operator.state"
 # DaemonSets of device plugins select both (manifests/state-*).
-_NIC_LABEL = "feature.node.kubernetes.io/pci-15b3.present"
-_WAIT_LABEL = "network.nvidia.com/operator.mofed.wait"
+NIC_LABEL = "feature.node.kubernetes.io/pci-15b3.present"
+WAIT_LABEL = "network.nvidia.com/operator.mofed.wait"
 # Since 26.1 on the Pods, so that a changed configuration replaces them.
 _HASH_ANNOTATION = "nvidia.network-operator.config-hash"
 
@@ -306,22 +308,22 @@ def node_labels_missing(nodes: t.Mapping[str, t.Mapping[str, t.Any]], names: t.I
     blind, waiting, unmarked = [], [], []
     for name in names:
         labels = ((nodes.get(name) or {}).get("metadata") or {}).get("labels") or {}
-        if labels.get(_NIC_LABEL) != "true":
+        if labels.get(NIC_LABEL) != "true":
             blind.append(name)
-        elif labels.get(_WAIT_LABEL) is None:
+        elif labels.get(WAIT_LABEL) is None:
             unmarked.append(name)
-        elif labels[_WAIT_LABEL] != "false":
+        elif labels[WAIT_LABEL] != "false":
             waiting.append(name)
     found = []
     if blind:
         found.append(
-            f"no label {_NIC_LABEL}=true on {some(blind)} (does Node Feature Discovery run there, with the rule "
+            f"no label {NIC_LABEL}=true on {some(blind)} (does Node Feature Discovery run there, with the rule "
             "nvidia-nics-rules of the operator's chart?)"
         )
     if unmarked:
-        found.append(f"no label {_WAIT_LABEL} on {some(unmarked)}, which the operator sets")
+        found.append(f"no label {WAIT_LABEL} on {some(unmarked)}, which the operator sets")
     if waiting:
-        found.append(f"{_WAIT_LABEL} says on {some(waiting)} that the operator's driver is not ready there")
+        found.append(f"{WAIT_LABEL} says on {some(waiting)} that the operator's driver is not ready there")
     return found
 
 

@@ -16,11 +16,11 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import Wish, pod_body
 
-__all__ = ["addresses_of", "networks_problem", "parse_ping", "peer_body", "ping_body"]
+__all__ = ["NETWORKS", "addresses_of", "networks_problem", "parse_ping", "peer_body", "ping_body"]
 
 Json = t.Dict[str, t.Any]
 
-_NETWORKS, _STATUS = "k8s.v1.cni.cncf.io/networks", "k8s.v1.cni.cncf.io/network-status"
+NETWORKS, _STATUS = "k8s.v1.cni.cncf.io/networks", "k8s.v1.cni.cncf.io/network-status"
 _COUNT, _WAIT_SECONDS = 5, 2
 # Longer than any round of pings; the module deletes it before.
 _PEER_SECONDS = 3600
@@ -34,7 +34,7 @@ def _interface(number: int) -> str:
 def _in_networks(body: Json, wish: Wish) -> Json:
     """The Pod in all networks, and in that of the cluster, as root with the right to send what ping sends."""
     named = ", ".join(f"{network}@{_interface(number)}" for number, network in enumerate(wish.networks))
-    body["metadata"]["annotations"] = {_NETWORKS: named}
+    body["metadata"]["annotations"] = {NETWORKS: named}
     body["spec"]["hostNetwork"] = False
     (container,) = body["spec"]["containers"]
     container["securityContext"]["capabilities"] = {"drop": ["ALL"], "add": ["NET_RAW"]}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import SYMBOL
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import decide
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case, quoted
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Log, Rule
@@ -18,7 +19,6 @@ __all__ = ["RULES"]
 _OFF = re.compile(r"GPU Direct RDMA Disabled for HCA")
 _CHANNEL = "] via NET/IB/"
 _PEERMEM = ("nvidia_peermem", "nvidia-peermem", "nv_peer_mem")
-_SYMBOL = "ib_register_peer_memory_client"
 
 
 def _way(facts: Json) -> t.Optional[Json]:
@@ -79,7 +79,7 @@ def _versions(case: Case) -> t.Iterator[Hit]:
 def _no_symbol(case: Case) -> t.Iterator[Hit]:
     # the kernel says both of a symbol whose version differs
     other = {name for hit in _versions(case) for name in hit.about}
-    for hit in _of_peermem(case, f"Unknown symbol {_SYMBOL}"):
+    for hit in _of_peermem(case, f"Unknown symbol {SYMBOL}"):
         if not set(hit.about) & other:
             yield hit
 

@@ -22,13 +22,11 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor import (
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Material, Rule
-from ansible_collections.fabric.rdma.plugins.plugin_utils._health.contract import Finding
+from ansible_collections.fabric.rdma.plugins.plugin_utils._health.contract import SEVERITIES, Finding
 from ansible_collections.fabric.rdma.plugins.plugin_utils._health.rules import health_findings
 
-__all__ = ["FAMILIES", "RULES", "SEVERITIES", "diagnose", "document_of"]
+__all__ = ["FAMILIES", "RULES", "diagnose", "document_of"]
 
-# The worst first.
-SEVERITIES = ("error", "warning", "note")
 # Lines of evidence that a finding has, at most: it may be of a thousand hosts.
 _MOST_EVIDENCE = 8
 # In the order of the documentation; rules of one family in the order in which they look.

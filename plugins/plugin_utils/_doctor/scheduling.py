@@ -11,13 +11,12 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.node_views import tolerated
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import pod_trouble
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.policies import NIC_LABEL, WAIT_LABEL
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case, quoted, shown_pod
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Rule
 
 __all__ = ["RULES"]
 
-_NIC_LABEL = "feature.node.kubernetes.io/pci-15b3.present"
-_WAIT_LABEL = "network.nvidia.com/operator.mofed.wait"
 # Init containers that wait for the operator's driver: of its own Pods, and of the GPU Operator's.
 _WAITING = ("mofed", "ofed-driver-validation")
 # kubelet, pkg/kubelet/cm/devicemanager/manager.go
@@ -125,8 +124,8 @@ def _mofed_wait(case: Case) -> t.Iterator[Hit]:
         if node and _is_waiting(pod):
             nodes.setdefault(node, []).append(f"{shown_pod(pod)}: its init container waits for the driver")
     for name, node in case.cluster["nodes"].items():
-        if (node["metadata"].get("labels") or {}).get(_WAIT_LABEL) == "true":
-            nodes.setdefault(name, []).append(f"node {name} has the label {_WAIT_LABEL}=true")
+        if (node["metadata"].get("labels") or {}).get(WAIT_LABEL) == "true":
+            nodes.setdefault(name, []).append(f"node {name} has the label {WAIT_LABEL}=true")
     for name, lines in sorted(nodes.items()):
         cause, remedy, evidence = _why_driver(case, name)
         yield Hit(case.host_of(name), (*lines[:3], evidence), cause=cause, remedy=remedy)
@@ -136,7 +135,7 @@ def _nfd_label(case: Case) -> t.Iterator[Hit]:
     wanted = [
         each
         for each in case.daemon_sets("plugin", "ofed")
-        if _NIC_LABEL in (each["spec"]["template"]["spec"].get("nodeSelector") or {})
+        if NIC_LABEL in (each["spec"]["template"]["spec"].get("nodeSelector") or {})
     ]
     if not wanted and not case.cluster["policies"]:
         return
@@ -144,9 +143,9 @@ def _nfd_label(case: Case) -> t.Iterator[Hit]:
     for name, node in case.cluster["nodes"].items():
         labels = node["metadata"].get("labels") or {}
         host = case.host_of(name)
-        if labels.get(_NIC_LABEL) != "true" and (host[0] in planned or CLASS_LABEL in labels):
+        if labels.get(NIC_LABEL) != "true" and (host[0] in planned or CLASS_LABEL in labels):
             who = f"DaemonSet {wanted[0]['metadata']['name']}" if wanted else "the Network Operator"
-            yield Hit(host, (f"node {name} has no label {_NIC_LABEL}=true, which {who} selects",))
+            yield Hit(host, (f"node {name} has no label {NIC_LABEL}=true, which {who} selects",))
 
 
 def _not_on_node(case: Case) -> t.Iterator[Hit]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import WIDTH, fold_text, hosts_label, printable
-from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import SEVERITIES
-from ansible_collections.fabric.rdma.plugins.plugin_utils._health.contract import Finding
+from ansible_collections.fabric.rdma.plugins.plugin_utils._health.contract import SEVERITIES, Finding
 
 __all__ = ["findings_text"]
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
-__all__ = ["Finding", "Severity"]
+__all__ = ["SEVERITIES", "Finding", "Severity"]
 
 # error: traffic fails or is far too slow; warning: it will, or somebody pays for it; note: to know, nothing to do at once.
 Severity = t.Literal["error", "warning", "note"]
+# The worst first.
+SEVERITIES: tuple[Severity, ...] = t.get_args(Severity)
 
 
 class Finding(t.TypedDict):

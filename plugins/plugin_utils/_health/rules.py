@@ -15,7 +15,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import hosts_label, printable
-from ansible_collections.fabric.rdma.plugins.plugin_utils._health.contract import Finding, Severity
+from ansible_collections.fabric.rdma.plugins.plugin_utils._health.contract import SEVERITIES, Finding, Severity
 
 __all__ = ["health_findings", "sorted_findings"]
 
@@ -41,7 +41,6 @@ _WIRE = (
     "excessive_buffer_overrun_errors",
 )
 _WIRE_OF_NETDEV = ("rx_crc_errors_phy", "rx_symbol_err_phy", "rx_pcs_symbol_err_phy")
-_SEVERITIES = ("error", "warning", "note")
 
 
 class _Row(t.NamedTuple):
@@ -79,7 +78,7 @@ def sorted_findings(findings: t.Iterable[Finding]) -> list[Finding]:
     """The worst first."""
     return sorted(
         findings,
-        key=lambda each: (_SEVERITIES.index(each["severity"]), each["group"], each["id"], each["cause"], each["hosts"]),
+        key=lambda each: (SEVERITIES.index(each["severity"]), each["group"], each["id"], each["cause"], each["hosts"]),
     )
 
 

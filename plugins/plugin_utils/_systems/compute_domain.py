@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import NVBANDWIDTH
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_OLD_NAME, NVBANDWIDTH
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_chart import (
     DNS_NAMES,
-    OLD_NAME,
+    VARIABLE,
     api_version_of,
     chart_of,
     chart_values,
@@ -46,7 +46,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import
 
 __all__ = ["request"]
 
-_VARIABLE = "rdma_compute_domain"
 # The group's own keys; the others are the driver's, of which a cluster has one.
 _OF_THE_GROUP = ("cliques", "host_imex", "mpi_operator", "workloads")
 _HOST_IMEX_SINCE = (0, 5)
@@ -56,16 +55,16 @@ Served = t.Optional[t.Mapping[str, t.Sequence[str]]]
 def _group_wishes(wish: t.Mapping[str, t.Any], site: Site) -> dict[str, Json]:
     """{group: its wish with all keys}, of the groups that have one. wish: keys that override those of every group."""
     return {
-        group: {**defaults_of(_VARIABLE), **own[_VARIABLE], **wish}
+        group: {**defaults_of(VARIABLE), **own[VARIABLE], **wish}
         for group, own in sorted(site["wishes"].items())
-        if own.get(_VARIABLE)
+        if own.get(VARIABLE)
     }
 
 
 def _disagreements(wishes: t.Mapping[str, Json]) -> list[str]:
     """A sentence for each key of the driver in which two groups differ."""
     found, first = [], next(iter(wishes))
-    for key in [each for each in defaults_of(_VARIABLE) if each not in _OF_THE_GROUP]:
+    for key in [each for each in defaults_of(VARIABLE) if each not in _OF_THE_GROUP]:
         other = next((group for group in wishes if wishes[group][key] != wishes[first][key]), None)
         if other is not None:
             values = (
@@ -74,7 +73,7 @@ def _disagreements(wishes: t.Mapping[str, Json]) -> list[str]:
                 else "different values of the chart"
             )
             found.append(
-                f"groups {first} and {other} wish for {_VARIABLE}.{key} {values}: a cluster has one DRA driver, so set it for all "
+                f"groups {first} and {other} wish for {VARIABLE}.{key} {values}: a cluster has one DRA driver, so set it for all "
                 "groups (group_vars/rdma.yml)"
             )
     return found
@@ -89,7 +88,7 @@ def _gpu_problems(
     if not wish["gpus"] or not serving:
         return []
     return [
-        f"{_VARIABLE}.gpus: true, and the device plugin of the GPU Operator serves the same GPUs (rdma_gpu_operator): set gpus: false, "
+        f"{VARIABLE}.gpus: true, and the device plugin of the GPU Operator serves the same GPUs (rdma_gpu_operator): set gpus: false, "
         "or switch its devicePlugin off"
     ]
 
@@ -105,7 +104,7 @@ def _host_imex_problems(release: Version, wish: t.Mapping[str, t.Any]) -> list[s
     if wish["imex"] == "driver" or (release.line[0] == 0 and release.line >= _HOST_IMEX_SINCE):
         return []
     return [
-        f"{_VARIABLE}.imex: host needs the DRA driver 0.5 or newer, and version is {release.text}: set imex: driver, or a newer version"
+        f"{VARIABLE}.imex: host needs the DRA driver 0.5 or newer, and version is {release.text}: set imex: driver, or a newer version"
     ]
 
 
@@ -123,7 +122,7 @@ def _gpus_per_node(hosts: t.Sequence[str], site: Site) -> int:
 
 
 def _settings(group: str, wish: Json, release: Version, site: Site, api_version: t.Optional[str]) -> Settings:
-    own, hosts = {**defaults_of(_VARIABLE, "workloads"), **wish["workloads"]}, site["groups"].get(group) or []
+    own, hosts = {**defaults_of(VARIABLE, "workloads"), **wish["workloads"]}, site["groups"].get(group) or []
     want = site["wishes"][group].get("rdma_want") or {}
     nccl = own["nccl_image"]
     return Settings(
@@ -144,7 +143,7 @@ def _workload_problems(settings: Settings, hosts: t.Sequence[str]) -> list[str]:
     if settings.nodes <= len(hosts):
         return []
     return [
-        f"group {settings.group}: {_VARIABLE}.workloads.nodes is {settings.nodes}, and the group has {named('host', hosts)}: a Pod of "
+        f"group {settings.group}: {VARIABLE}.workloads.nodes is {settings.nodes}, and the group has {named('host', hosts)}: a Pod of "
         "each would wait for ever; set at most as many as there are hosts"
     ]
 
@@ -173,11 +172,11 @@ def _mpi_findings(wishes: t.Mapping[str, Json], served: Served) -> tuple[list[st
         return [], []
     why = (
         f"the API server has no MPIJob ({MPI_GROUP}/{MPI_VERSION}), which nvbandwidth and nccl-tests run as: install the MPI Operator "
-        f"({_VARIABLE}.mpi_operator: install, or deploy/v2beta1/mpi-operator.yaml of its release with kubectl apply --server-side)"
+        f"({VARIABLE}.mpi_operator: install, or deploy/v2beta1/mpi-operator.yaml of its release with kubectl apply --server-side)"
     )
     insisting = [group for group, wish in wishes.items() if wish["mpi_operator"]]
     if insisting:
-        return [f"{named('group', insisting)} with {_VARIABLE}.mpi_operator: true: {why}"], []
+        return [f"{named('group', insisting)} with {VARIABLE}.mpi_operator: true: {why}"], []
     return [], [f"{why}, or leave these workloads alone"]
 
 
@@ -234,7 +233,7 @@ def _with_chart(
     paths, path_problems = kubelet_paths(release, hosts, site)
     values = merged(chart_values(release, wish, site, root, api_version), paths)
     if old_names:
-        values["nameOverride"] = OLD_NAME
+        values["nameOverride"] = DRA_OLD_NAME
     chart = chart_of(release, wish, site, values)
     found["charts"].append(chart)
     found["waits"] += waits_of(release, chart)

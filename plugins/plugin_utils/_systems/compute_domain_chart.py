@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_DRIVER, DRA_LINES
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_DRIVER, DRA_LINES, DRA_OLD_NAME
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, nearest
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart, Json, Site, Wait
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import API_GROUP
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, mirrored, named, parsed
 
 __all__ = [
     "DNS_NAMES",
-    "OLD_NAME",
+    "VARIABLE",
     "api_version_of",
     "chart_of",
     "chart_values",
@@ -34,12 +35,9 @@ __all__ = [
     "waits_of",
 ]
 
-_VARIABLE = "rdma_compute_domain"
-_API_GROUP = "resource.k8s.io"
+VARIABLE = "rdma_compute_domain"
 _API_VERSIONS = ("v1", "v1beta2", "v1beta1")
 _ROOTS = {True: "/run/nvidia/driver", False: "/"}
-# What the chart, and its objects with it, were called up to 25.12.
-OLD_NAME = "nvidia-dra-driver-gpu"
 
 _ORDER = list(DRA_LINES)
 _GATES_SINCE, _PINNED_API_SINCE, _HOST_IMEX_SINCE, _KUBELET_PATHS_SINCE = (25, 8), (25, 12), (0, 5), (25, 8)
@@ -77,7 +75,7 @@ def known_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
     lines = ", ".join(map(in_dots, _ORDER))
     why = "is not a complete release" if release is None else "is of a line that is not known here"
     return None, [
-        f"{_VARIABLE}.version {version} {why}: choose a release of one of the lines {lines}, such as {DRA_DRIVER}"
+        f"{VARIABLE}.version {version} {why}: choose a release of one of the lines {lines}, such as {DRA_DRIVER}"
     ]
 
 
@@ -100,7 +98,7 @@ def upgrade(
         ):
             problems.append(
                 f"the DRA driver is installed as release {name} in namespace {found.get('namespace')}, and a cluster has one: set "
-                f"{_VARIABLE}.release and .namespace to these, or uninstall that release"
+                f"{VARIABLE}.release and .namespace to these, or uninstall that release"
             )
     there = installed.get(wish["release"])
     old = parsed(there.get("version")) if there else None
@@ -111,7 +109,7 @@ def upgrade(
         )
     elif old and (_ORDER.index(old.line), old.patch) > (_ORDER.index(release.line), release.patch):
         problems.append(
-            f"the DRA driver is {old.text} and {_VARIABLE}.version is {release.text}, which is older: its checkpoints on the nodes "
+            f"the DRA driver is {old.text} and {VARIABLE}.version is {release.text}, which is older: its checkpoints on the nodes "
             f"cannot go back; set version to {old.text} or newer (0.4 follows 25.12)"
         )
     elif old and old.line != release.line:
@@ -130,12 +128,12 @@ def keeps_old_names(
     A release that has begun before 0.4 keeps the names for ever: under others, a second set of Pods would take the place of the
     first. Where nobody knows what is there, the old names are the ones that harm nobody.
     """
-    if DRA_LINES[release.line].chart == OLD_NAME:
+    if DRA_LINES[release.line].chart == DRA_OLD_NAME:
         return False
     if installed is None:
         return True
     there = installed.get(wish["release"]) or {}
-    return there.get("chart") == OLD_NAME or (there.get("values") or {}).get("nameOverride") == OLD_NAME
+    return there.get("chart") == DRA_OLD_NAME or (there.get("values") or {}).get("nameOverride") == DRA_OLD_NAME
 
 
 # --- the chart --------------------------------------------------------------------------------------------------------
@@ -148,14 +146,14 @@ def api_version_of(
     wished = None if wish["api_version"] == "auto" else str(wish["api_version"])
     if served is None:
         return wished, []
-    offered = [version for version in _API_VERSIONS if version in (served.get(_API_GROUP) or ())]
+    offered = [version for version in _API_VERSIONS if version in (served.get(API_GROUP) or ())]
     if not offered:
         return None, [
-            f"the API server has no {_API_GROUP}, without which there is no DRA: upgrade to Kubernetes 1.34, or on 1.32 and 1.33 set the "
-            f"feature gate DynamicResourceAllocation everywhere and --runtime-config={_API_GROUP}/v1beta1=true"
+            f"the API server has no {API_GROUP}, without which there is no DRA: upgrade to Kubernetes 1.34, or on 1.32 and 1.33 set the "
+            f"feature gate DynamicResourceAllocation everywhere and --runtime-config={API_GROUP}/v1beta1=true"
         ]
     if wished and wished not in offered:
-        return None, [f"{_VARIABLE}.api_version is {wished}, and the API server has {', '.join(offered)}: set auto"]
+        return None, [f"{VARIABLE}.api_version is {wished}, and the API server has {', '.join(offered)}: set auto"]
     return wished or offered[0], []
 
 
@@ -163,20 +161,20 @@ def gate_problems(release: Version, given: t.Mapping[str, bool]) -> list[str]:
     known = {name: on for name, (since, on) in _GATES.items() if _since(release.line, since)}
     if given and not _since(release.line, _GATES_SINCE):
         return [
-            f"{_VARIABLE}.feature_gates: the DRA driver {release.text} has none: take them out, or choose 25.8 or newer"
+            f"{VARIABLE}.feature_gates: the DRA driver {release.text} has none: take them out, or choose 25.8 or newer"
         ]
     found = [
-        f"{_VARIABLE}.feature_gates: the DRA driver {release.text} has no gate {name}; it knows {', '.join(sorted(known))}{nearest(name, known)}"
+        f"{VARIABLE}.feature_gates: the DRA driver {release.text} has no gate {name}; it knows {', '.join(sorted(known))}{nearest(name, known)}"
         for name in sorted(set(given) - set(known))
     ]
     on = {**known, **given}
     found += [
-        f"{_VARIABLE}.feature_gates: {name} needs {needed}: switch {needed} on, or {name} off"
+        f"{VARIABLE}.feature_gates: {name} needs {needed}: switch {needed} on, or {name} off"
         for name, needed in _NEEDED_GATES
         if on.get(name) and not on.get(needed)
     ]
     return found + [
-        f"{_VARIABLE}.feature_gates: {one} and {other} exclude each other: switch one of them off"
+        f"{VARIABLE}.feature_gates: {one} and {other} exclude each other: switch one of them off"
         for one, other in _EXCLUSIVE_GATES
         if on.get(one) and on.get(other)
     ]
@@ -192,7 +190,7 @@ def driver_root(wish: t.Mapping[str, t.Any], hosts: t.Sequence[str], site: Site)
     given = str(wish["driver_root"])
     root = _ROOTS[True in by_way and False not in by_way] if given == "auto" else given
     if not root.startswith("/"):
-        return root, [f"{_VARIABLE}.driver_root is {given!r}; expected auto, or a directory such as /run/nvidia/driver"]
+        return root, [f"{VARIABLE}.driver_root is {given!r}; expected auto, or a directory such as /run/nvidia/driver"]
     if given == "auto" and len(by_way) > 1:
         return root, [
             f"{named('host', by_way[True])} with the driver of the GPU Operator ({_ROOTS[True]}) and {named('host', by_way[False])} with "
@@ -201,7 +199,7 @@ def driver_root(wish: t.Mapping[str, t.Any], hosts: t.Sequence[str], site: Site)
     wrong = [host for way, own in by_way.items() if _ROOTS[way] != root for host in own]
     if given in _ROOTS.values() and wrong:
         return root, [
-            f"{_VARIABLE}.driver_root is {given}, and {named('host', wrong)} with the driver in {_ROOTS[not given.startswith('/run')]}: set auto"
+            f"{VARIABLE}.driver_root is {given}, and {named('host', wrong)} with the driver in {_ROOTS[not given.startswith('/run')]}: set auto"
         ]
     return root, []
 
@@ -246,7 +244,7 @@ _DECIDED = {
 
 def value_problems(values: t.Mapping[str, t.Any]) -> list[str]:
     return [
-        f"{_VARIABLE}.values has {key}, which {_VARIABLE} decides: take it out, and set {wish}"
+        f"{VARIABLE}.values has {key}, which {VARIABLE} decides: take it out, and set {wish}"
         for key, wish in _DECIDED.items()
         if key in values
     ]
@@ -270,7 +268,7 @@ def chart_values(
     if gates:
         values["featureGates"] = gates
     if api_version and _since(release.line, _PINNED_API_SINCE):
-        values["resourceApiVersion"] = f"{_API_GROUP}/{api_version}"
+        values["resourceApiVersion"] = f"{API_GROUP}/{api_version}"
     return values
 
 

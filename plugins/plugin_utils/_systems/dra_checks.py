@@ -20,11 +20,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_select import pools_by_pci
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER, too_long, uplinks
 
-__all__ = ["class_of", "host_problems", "served_problems", "standing_problems"]
+__all__ = ["API_GROUP", "class_of", "host_problems", "served_problems", "standing_problems"]
 
 Json = dict[str, t.Any]
 
-_GROUP, _API_VERSION = "resource.k8s.io", "v1"
+API_GROUP, _API_VERSION = "resource.k8s.io", "v1"
 # NRI of earlier releases loses what its plugins change (DRANET's documentation asks for it); 1.6 has none.
 _OLDEST = (1, 7, 16)
 # github.com/containerd/nri, pkg/api, DefaultSocketPath: DRANET mounts its directory and knows no other.
@@ -33,11 +33,11 @@ _NRI_SOCKETS = ("/var/run/nri/nri.sock", "/run/nri/nri.sock")
 
 def served_problems(served: t.Optional[t.Mapping[str, t.Sequence[str]]]) -> list[str]:
     """Whether the API server has what claims are made of. None: nobody asked it."""
-    if served is None or _API_VERSION in served.get(_GROUP, ()):
+    if served is None or _API_VERSION in served.get(API_GROUP, ()):
         return []
-    there = ", ".join(sorted(served.get(_GROUP, ())))
+    there = ", ".join(sorted(served.get(API_GROUP, ())))
     return [
-        f"the API server does not serve {_GROUP}/{_API_VERSION} (it serves {there or 'no version of it'}), which DRANET and its "
+        f"the API server does not serve {API_GROUP}/{_API_VERSION} (it serves {there or 'no version of it'}), which DRANET and its "
         "claims need: Kubernetes 1.34 or newer has it; until then use engine: daemonset"
     ]
 

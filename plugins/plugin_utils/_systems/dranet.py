@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.sriov import NETDEV_TYPES
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRANET_DRIVER
 
 __all__ = [
@@ -86,7 +87,6 @@ DATA_DIRECT = frozenset({("15b3", "1023"), ("15b3", "1025"), ("15b3", "1027")})
 _LONGEST = 64
 _NETWORK_CLASS = "02"
 _LINK_TYPES = {"ether": "device", "infiniband": "ipoib"}
-_LAYERS = {"Ethernet": "ether", "InfiniBand": "infiniband"}
 
 
 # What every function has.
@@ -229,7 +229,7 @@ def _views(rows: t.Sequence[Json], move_ib: bool) -> t.Iterator[Attributes]:
         return
     rdma = _text(rows[0]["name"])
     yield {**common, **({"dra.net/rdmaDevice": rdma} if rdma else {})}
-    layers = {_LAYERS.get(str(port["link_layer"])) for port in rows[0]["ports"]} - {None}
+    layers = {NETDEV_TYPES.get(str(port["link_layer"])) for port in rows[0]["ports"]} - {None}
     for sort in sorted(str(layer) for layer in layers):
         if rows[0]["driver"] == "mlx5_core" and (sort != "infiniband" or move_ib):
             yield {**common, "dra.net/encapsulation": sort}

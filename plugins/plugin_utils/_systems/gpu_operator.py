@@ -30,6 +30,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.gpu_operator_chart import chart_images, chart_values
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.gpu_operator_hosts import (
+    VARIABLE,
     DriverPlan,
     Host,
     driver_plan,
@@ -40,28 +41,27 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import
 
 __all__ = ["request"]
 
-_VARIABLE = "rdma_gpu_operator"
 _NAMESPACE = _RELEASE = "gpu-operator"
 _CDI_DEFAULT, _NRI = (25, 10), (26, 3)
 
 # What a wish stands for, by value of the chart.
 _OWNED = {
-    "cdi": f"set {_VARIABLE}.cdi and .nri instead, which are checked against the release and containerd",
+    "cdi": f"set {VARIABLE}.cdi and .nri instead, which are checked against the release and containerd",
     "clusterPolicy": "take it out: the ClusterPolicy is that of the chart, whole or not at all",
-    "devicePlugin.enabled": f"set {_VARIABLE}.device_plugin instead, which other systems look at",
-    "driver.enabled": f"set {_VARIABLE}.driver.enabled instead, which is checked against the hosts",
-    "driver.kernelModuleType": f"set {_VARIABLE}.kernel_module_type instead, which is checked against the GPUs",
+    "devicePlugin.enabled": f"set {VARIABLE}.device_plugin instead, which other systems look at",
+    "driver.enabled": f"set {VARIABLE}.driver.enabled instead, which is checked against the hosts",
+    "driver.kernelModuleType": f"set {VARIABLE}.kernel_module_type instead, which is checked against the GPUs",
     "driver.nvidiaDriverCRD": "take it out: NVIDIADriver objects have other settings than those that are checked against the hosts",
-    "driver.rdma": f"set {_VARIABLE}.rdma and .use_host_mofed instead, which are checked against the hosts",
-    "driver.upgradePolicy.autoUpgrade": f"set {_VARIABLE}.driver.auto_upgrade instead",
-    "driver.useOpenKernelModules": f"set {_VARIABLE}.kernel_module_type instead, which is checked against the GPUs",
-    "driver.version": f"set {_VARIABLE}.driver.version instead",
-    "gdrcopy.enabled": f"set {_VARIABLE}.gdrcopy instead",
-    "gds.enabled": f"set {_VARIABLE}.gds instead, which is checked against the kernel modules",
+    "driver.rdma": f"set {VARIABLE}.rdma and .use_host_mofed instead, which are checked against the hosts",
+    "driver.upgradePolicy.autoUpgrade": f"set {VARIABLE}.driver.auto_upgrade instead",
+    "driver.useOpenKernelModules": f"set {VARIABLE}.kernel_module_type instead, which is checked against the GPUs",
+    "driver.version": f"set {VARIABLE}.driver.version instead",
+    "gdrcopy.enabled": f"set {VARIABLE}.gdrcopy instead",
+    "gds.enabled": f"set {VARIABLE}.gds instead, which is checked against the kernel modules",
     "gpuCluster": "take it out: GPUCluster is a technology preview without a way to and from a ClusterPolicy",
-    "nfd.enabled": f"set {_VARIABLE}.nfd instead; a cluster has one Node Feature Discovery",
-    "toolkit.enabled": f"set {_VARIABLE}.toolkit.enabled instead",
-    "toolkit.env": f"set {_VARIABLE}.toolkit.env instead ({{name: value}}), to which what containerd needs is added",
+    "nfd.enabled": f"set {VARIABLE}.nfd instead; a cluster has one Node Feature Discovery",
+    "toolkit.enabled": f"set {VARIABLE}.toolkit.enabled instead",
+    "toolkit.env": f"set {VARIABLE}.toolkit.env instead ({{name: value}}), to which what containerd needs is added",
 }
 _SECTIONS = (
     "ccManager cdi daemonsets dcgm dcgmExporter devicePlugin driver gdrcopy gds gfd global hostPaths kataManager mig migManager nfd "
@@ -84,15 +84,15 @@ _GONE = {"operator.defaultRuntime": (25, 3), "cdi.default": (25, 10), "operator.
 def _release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
     lines = ", ".join(map(in_dots, GPU_LINES))
     if version in (None, ""):
-        return None, [f"{_VARIABLE}.version is not set: name a release, such as {GPU_OPERATOR} (lines: {lines})"]
+        return None, [f"{VARIABLE}.version is not set: name a release, such as {GPU_OPERATOR} (lines: {lines})"]
     release = parsed(version)
     if release is None:
         return None, [
-            f"{_VARIABLE}.version {version!s:.40} is not a complete release: name one, such as {GPU_OPERATOR} (lines: {lines})"
+            f"{VARIABLE}.version {version!s:.40} is not a complete release: name one, such as {GPU_OPERATOR} (lines: {lines})"
         ]
     if release.line not in GPU_LINES:
         age = "too old" if release.line < min(GPU_LINES) else "not known here"
-        return None, [f"{_VARIABLE}.version {release.text} is {age}: choose a release of one of the lines {lines}"]
+        return None, [f"{VARIABLE}.version {release.text} is {age}: choose a release of one of the lines {lines}"]
     return release, []
 
 
@@ -115,7 +115,7 @@ def _from(installed: t.Mapping[str, Json], release: Version) -> tuple[t.Optional
         return (
             there,
             [
-                f"GPU Operator v{there.text} is installed and {_VARIABLE}.version is v{release.text}, which is older: its definitions do not go back; set "
+                f"GPU Operator v{there.text} is installed and {VARIABLE}.version is v{release.text}, which is older: its definitions do not go back; set "
                 f"v{there.text} or newer, or uninstall it first"
             ],
             [],
@@ -124,14 +124,14 @@ def _from(installed: t.Mapping[str, Json], release: Version) -> tuple[t.Optional
     if there.line < _CDI_DEFAULT <= release.line:
         warnings.append(
             "from 25.10 on GPUs come to Pods by CDI, and nvidia is no longer the default runtime: Pods that saw GPUs without asking "
-            f"for them see none then; {_VARIABLE}.cdi: false keeps it as it was"
+            f"for them see none then; {VARIABLE}.cdi: false keeps it as it was"
         )
     return there, [], warnings
 
 
 def _value_problems(release: Version, values: t.Mapping[t.Any, t.Any]) -> list[str]:
     """What the chart of the release does not have; Helm would ignore it."""
-    where, found = f"{_VARIABLE}.values", []
+    where, found = f"{VARIABLE}.values", []
     known = {*_SECTIONS.split(), *(name for name, line in _SINCE.items() if release.line >= line)}
     for name, value in values.items():
         if str(name) in _SINCE and release.line < _SINCE[str(name)]:
@@ -152,7 +152,7 @@ def _value_problems(release: Version, values: t.Mapping[t.Any, t.Any]) -> list[s
 
 def _checked(release: Version, wish: Json) -> list[str]:
     """What of the wish does not go together, or not with the release."""
-    found = owned(f"{_VARIABLE}.values", wish["values"], _OWNED)
+    found = owned(f"{VARIABLE}.values", wish["values"], _OWNED)
     found += [
         each
         for each in _value_problems(release, wish["values"])
@@ -161,12 +161,12 @@ def _checked(release: Version, wish: Json) -> list[str]:
     toolkit = wish["toolkit"]["enabled"]
     if wish["nri"] and release.line < _NRI:
         found.append(
-            f"{_VARIABLE}.nri came with GPU Operator 26.3, and version is v{release.text}: set nri: false, or a newer version"
+            f"{VARIABLE}.nri came with GPU Operator 26.3, and version is v{release.text}: set nri: false, or a newer version"
         )
     elif wish["nri"] and wish["cdi"] is False:
-        found.append(f"{_VARIABLE}.nri needs CDI, and cdi is false: set cdi: true, or nri: false")
+        found.append(f"{VARIABLE}.nri needs CDI, and cdi is false: set cdi: true, or nri: false")
     elif wish["nri"] and not toolkit:
-        found.append(f"{_VARIABLE}.nri is the toolkit's, and toolkit.enabled is false: set one of them otherwise")
+        found.append(f"{VARIABLE}.nri is the toolkit's, and toolkit.enabled is false: set one of them otherwise")
     return found
 
 
@@ -176,7 +176,7 @@ def _rollout_problems(wish: Json, rollout: t.Mapping[str, t.Any]) -> list[str]:
     network = rollout.get("engine") == "network_operator" and helm["install"]
     if wish["nfd"] and network and helm["nfd"]:
         return [
-            f"the Network Operator's chart brings Node Feature Discovery (rdma_rollout.helm.nfd), and so does that of the GPU Operator ({_VARIABLE}.nfd): "
+            f"the Network Operator's chart brings Node Feature Discovery (rdma_rollout.helm.nfd), and so does that of the GPU Operator ({VARIABLE}.nfd): "
             "a cluster has one; set rdma_rollout.helm.nfd: false, since the GPU Operator's also looks at network cards"
         ]
     return []
@@ -198,9 +198,9 @@ def request(
     problems, there is nothing to do.
     """
     found = empty_request("gpu_operator")
-    given: Json = {**defaults_of(_VARIABLE), **(wish or {})}
+    given: Json = {**defaults_of(VARIABLE), **(wish or {})}
     for part in ("driver", "toolkit"):
-        given[part] = {**defaults_of(_VARIABLE, part), **(given[part] or {})}
+        given[part] = {**defaults_of(VARIABLE, part), **(given[part] or {})}
     if not given["enabled"]:
         found["summary"] = [("GPU Operator", "not asked for")]
         return found
@@ -212,7 +212,7 @@ def request(
     found["problems"] += [*_checked(release, given), *wrong, *_rollout_problems(given, rollout or {})]
     found["warnings"] += careful
     groups = sorted(site["groups"]) if given["groups"] is None else list(given["groups"])
-    found["problems"] += [unknown_group(_VARIABLE, name, site) for name in groups if name not in site["groups"]]
+    found["problems"] += [unknown_group(VARIABLE, name, site) for name in groups if name not in site["groups"]]
     groups = [name for name in groups if name in site["groups"]]
     hosts, wrong = gpu_hosts(site, groups)
     found["problems"] += wrong

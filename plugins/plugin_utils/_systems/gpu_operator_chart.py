@@ -14,12 +14,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import G
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import value_at
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.gpu_operator_hosts import DriverPlan
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.gpu_operator_hosts import VARIABLE, DriverPlan
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, mirrored
 
 __all__ = ["chart_images", "chart_values"]
 
-_VARIABLE = "rdma_gpu_operator"
 _MODULE_TYPE, _VALIDATOR_MOVED, _NRI = (25, 3), (25, 10), (26, 3)
 
 # Of nvcr.io, by component; gpu-operator itself brings the validator since 25.10.
@@ -155,7 +154,7 @@ def chart_images(release: Version, wish: Json, site: Site, values: Json) -> tupl
     if value_at(values, "driver.enabled") and not wish["driver"]["distributions"]:
         warnings.append(
             "tags of the driver's image end with the distribution of each node, which the list of images does not know: name those that there are "
-            f"in {_VARIABLE}.driver.distributions (such as [ubuntu24.04]) before you fill a mirror"
+            f"in {VARIABLE}.driver.distributions (such as [ubuntu24.04]) before you fill a mirror"
         )
     if value_at(values, "sandboxWorkloads.enabled"):
         warnings.append(

@@ -18,9 +18,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect imp
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, named
 
-__all__ = ["DriverPlan", "Host", "driver_plan", "gpu_hosts"]
+__all__ = ["VARIABLE", "DriverPlan", "Host", "driver_plan", "gpu_hosts"]
 
-_VARIABLE = "rdma_gpu_operator"
+VARIABLE = "rdma_gpu_operator"
 _MODULE_TYPE = (25, 3)
 # nvidia_peermem counts in GPU pages of 64 KiB.
 _GPU_PAGE = 65536
@@ -126,12 +126,12 @@ def _enabled(wish: Json, hosts: t.Sequence[Host]) -> tuple[bool, list[str], list
         without = [host for host in bare if not host.managed]
         if managed:
             problems.append(
-                f"{_VARIABLE}.driver.enabled is false, and the NVIDIA driver of {_names(managed)} is the operator's, which would go with "
+                f"{VARIABLE}.driver.enabled is false, and the NVIDIA driver of {_names(managed)} is the operator's, which would go with "
                 "all that uses its GPUs: install a driver on the hosts first, or leave it to auto"
             )
         if without:
             problems.append(
-                f"{_VARIABLE}.driver.enabled is false, and {_has(without)} no NVIDIA driver for its kernel: install one there, or "
+                f"{VARIABLE}.driver.enabled is false, and {_has(without)} no NVIDIA driver for its kernel: install one there, or "
                 "leave it to auto"
             )
     enabled = bool(bare) if asked == "auto" else bool(asked)
@@ -150,16 +150,16 @@ def _module_problems(wish: Json, brought: t.Sequence[Host]) -> list[str]:
     new = [host for host in brought if set(host.generations) & set(OPEN_ONLY)]
     if asked == "open" and old:
         problems.append(
-            f"{_VARIABLE}.kernel_module_type is open, and {_has(old)} GPUs older than Turing, which only the proprietary modules drive: "
+            f"{VARIABLE}.kernel_module_type is open, and {_has(old)} GPUs older than Turing, which only the proprietary modules drive: "
             "set auto, or keep such hosts out of the groups"
         )
     if asked == "proprietary" and new:
         problems.append(
-            f"{_VARIABLE}.kernel_module_type is proprietary, and {_has(new)} GPUs that only the open modules drive: set auto"
+            f"{VARIABLE}.kernel_module_type is proprietary, and {_has(new)} GPUs that only the open modules drive: set auto"
         )
     if wish["gds"] and (old or asked == "proprietary"):
         problems.append(
-            f"{_VARIABLE}.gds needs the open kernel modules{' on ' + _names(old) if old else ''}: set gds: false, or kernel_module_type: auto"
+            f"{VARIABLE}.gds needs the open kernel modules{' on ' + _names(old) if old else ''}: set gds: false, or kernel_module_type: auto"
         )
     impossible = [host for host in old if host.wish == "dmabuf"]
     if impossible:
@@ -194,7 +194,7 @@ def _peermem_problems(wish: Json, brought: t.Sequence[Host], container: bool) ->
     refused = [host for host in with_hcas if host.wish in ("dmabuf", "none")]
     if refused:
         problems.append(
-            f"{_VARIABLE}.rdma loads nvidia_peermem on all nodes, and rdma_gpudirect of {_names(refused)} is "
+            f"{VARIABLE}.rdma loads nvidia_peermem on all nodes, and rdma_gpudirect of {_names(refused)} is "
             f"{refused[0].wish}: set rdma: false, or rdma_gpudirect: auto for the group"
         )
     large = [host for host in with_hcas if host.page_size > _GPU_PAGE]
@@ -213,7 +213,7 @@ def _peermem_problems(wish: Json, brought: t.Sequence[Host], container: bool) ->
         problems.append(
             f"driver.rdma needs an ib_core that exports ib_register_peer_memory_client, and {_has(inbox)} the kernel's own"
             ": the driver's Pod would never get ready; install MLNX_OFED or DOCA-OFED there (rdma_ofed), or let the "
-            f"Network Operator bring it (rdma_rollout.ofed_driver), or do without (rdma_gpudirect: none, {_VARIABLE}.rdma: false)"
+            f"Network Operator bring it (rdma_rollout.ofed_driver), or do without (rdma_gpudirect: none, {VARIABLE}.rdma: false)"
         )
     return problems
 
@@ -237,7 +237,7 @@ def _host_mofed(wish: Json, brought: t.Sequence[Host], container: bool) -> tuple
         return (
             False,
             [
-                f"{_VARIABLE}.use_host_mofed is false, and {_has(there)} OFED on the host: the driver's Pod would wait for ever for "
+                f"{VARIABLE}.use_host_mofed is false, and {_has(there)} OFED on the host: the driver's Pod would wait for ever for "
                 "one in a container (/run/mellanox/drivers/.driver-ready); leave it to auto"
             ],
             [],
@@ -247,7 +247,7 @@ def _host_mofed(wish: Json, brought: t.Sequence[Host], container: bool) -> tuple
             False,
             [],
             [
-                f"{_VARIABLE}.use_host_mofed is false: the driver's Pod waits until somebody brings OFED in a container, and "
+                f"{VARIABLE}.use_host_mofed is false: the driver's Pod waits until somebody brings OFED in a container, and "
                 "rdma_rollout.ofed_driver does not"
             ],
         )
@@ -263,11 +263,11 @@ def _without_rdma(wish: Json, brought: t.Sequence[Host]) -> list[str]:
             if explicit
             else f"HCAs of {_names(needing)} reach the GPUs by nvidia_peermem only"
         )
-        return [f"{_VARIABLE}.rdma is false, and {why}: set it to auto, or rdma_gpudirect: none for the group"]
+        return [f"{VARIABLE}.rdma is false, and {why}: set it to auto, or rdma_gpudirect: none for the group"]
     forced = [host for host in brought if host.way == "dmabuf"] if wish["kernel_module_type"] == "proprietary" else []
     if forced:
         return [
-            f"{_VARIABLE}.kernel_module_type is proprietary, whose modules export no DMA-BUF, and {_has(forced)} no other way to its GPUs: "
+            f"{VARIABLE}.kernel_module_type is proprietary, whose modules export no DMA-BUF, and {_has(forced)} no other way to its GPUs: "
             "set it to auto, or rdma: true, which needs OFED"
         ]
     return []
@@ -283,14 +283,14 @@ def driver_plan(release: Version, wish: Json, hosts: t.Sequence[Host], container
     mofed = False
     if wish["rdma"] is True and not brought:
         problems.append(
-            f"{_VARIABLE}.rdma is true, and the operator brings no driver to any host, so that nobody would load nvidia_peermem: the role "
+            f"{VARIABLE}.rdma is true, and the operator brings no driver to any host, so that nobody would load nvidia_peermem: the role "
             "nvidia_peermem does, where the host has a driver of its own; leave it to auto"
         )
     elif rdma:
         problems += _peermem_problems(wish, brought, container)
         mofed, wrong, careful = _host_mofed(wish, brought, container)
         if wish["use_host_mofed"] is True and not all(host.ofed for host in brought) and not problems:
-            problems.append(f"{_VARIABLE}.use_host_mofed is true, and not every host has OFED: leave it to auto")
+            problems.append(f"{VARIABLE}.use_host_mofed is true, and not every host has OFED: leave it to auto")
         problems += wrong
         warnings += careful
     else:

@@ -19,11 +19,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units impo
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import parse_wish
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.gpu_operator_hosts import VARIABLE
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, named
 
 __all__ = ["toolkit_env"]
 
-_VARIABLE = "rdma_gpu_operator"
 _DROP_INS, _NRI = (25, 10), (26, 3)
 # github.com/containerd/nri, pkg/api, DefaultSocketPath; /var/run is a link to /run.
 _NRI_SOCKET = "/run/nri/nri.sock"
@@ -89,12 +89,12 @@ def _nri(site: Site, hosts: t.Iterable[str]) -> tuple[dict[str, str], list[str],
     problems, warnings = [], []
     if off:
         problems.append(
-            f"{_VARIABLE}.nri is true, and NRI is off in containerd on {named('host', off, 20)}, so that Pods would get no GPU: set disable = false in "
+            f"{VARIABLE}.nri is true, and NRI is off in containerd on {named('host', off, 20)}, so that Pods would get no GPU: set disable = false in "
             '[plugins."io.containerd.nri.v1.nri"] there (containerd 1.7 has it off by default, 1.6 has none), or set nri: false'
         )
     if len(sockets) > 1:
         problems.append(
-            f"{_VARIABLE}.nri: the toolkit knows one socket of NRI for all nodes, and it is not the same on "
+            f"{VARIABLE}.nri: the toolkit knows one socket of NRI for all nodes, and it is not the same on "
             f"{' and '.join(named('host', names) for names in sockets.values())}: take socket_path out of containerd's configuration"
         )
     if unknown:
@@ -116,7 +116,7 @@ def _memlock_findings(site: Site, groups: t.Iterable[str], env: t.Mapping[str, s
             continue
         if enabled and method == "spec" and "command" in env.get(_SOURCE, ""):
             yield (
-                f"{_VARIABLE}.toolkit.env.{_SOURCE} is {env[_SOURCE]}, and group {group} has its limit of locked memory in containerd's files "
+                f"{VARIABLE}.toolkit.env.{_SOURCE} is {env[_SOURCE]}, and group {group} has its limit of locked memory in containerd's files "
                 "(rdma_memlock): what `containerd config dump` prints has an empty base_runtime_spec for each runtime, which "
                 f"takes the limit away; leave {_SOURCE} out, which is file then"
             )
@@ -141,10 +141,10 @@ def toolkit_env(
             f"{', '.join(f'{name}={value}' for name, value in env) or 'its defaults'} on {named('host', names)}"
             for env, names in sets.items()
         )
-        nri = f", or set {_VARIABLE}.nri: true, with which it edits no file" if release.line >= _NRI else ""
+        nri = f", or set {VARIABLE}.nri: true, with which it edits no file" if release.line >= _NRI else ""
         problems.append(
             f"NVIDIA's container toolkit has one set of variables for all nodes, and hosts need several: {words}; keep "
-            f"{_VARIABLE}.groups to hosts of one distribution{nri}"
+            f"{VARIABLE}.groups to hosts of one distribution{nri}"
         )
     env = dict(next(iter(sets), ()))
     if drop_ins:

@@ -34,6 +34,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_node
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_release import (
     RELEASE,
+    VARIABLE,
     taint_toleration,
     upgrade_path,
     upgrade_warnings,
@@ -44,7 +45,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import
 
 __all__ = ["request"]
 
-_VARIABLE = "rdma_longhorn"
 # Its manager works in no other namespace, and its uninstaller knows no other.
 _NAMESPACE = "longhorn-system"
 # types/types.go, NodeCreateDefaultDiskLabelKey; with the setting create-default-disk-labeled-nodes, only these get a disk.
@@ -59,17 +59,17 @@ _TWO_CPUS = (1, 12)
 
 # What a wish stands for, by value of the chart.
 _OWNED = {
-    "persistence.defaultClass": f"set {_VARIABLE}.default_class instead",
-    "persistence.defaultClassReplicaCount": f"set {_VARIABLE}.replicas instead, which is checked against the number of nodes",
-    "persistence.dataEngine": f"set {_VARIABLE}.data_engine instead",
-    "defaultSettings.createDefaultDiskLabeledNodes": f"set {_VARIABLE}.groups and .nodes instead: only these nodes store",
-    "defaultSettings.defaultDataPath": f"set {_VARIABLE}.data_path instead, whose file system is checked",
-    "defaultSettings.defaultReplicaCount": f"set {_VARIABLE}.replicas instead, which is checked against the number of nodes",
+    "persistence.defaultClass": f"set {VARIABLE}.default_class instead",
+    "persistence.defaultClassReplicaCount": f"set {VARIABLE}.replicas instead, which is checked against the number of nodes",
+    "persistence.dataEngine": f"set {VARIABLE}.data_engine instead",
+    "defaultSettings.createDefaultDiskLabeledNodes": f"set {VARIABLE}.groups and .nodes instead: only these nodes store",
+    "defaultSettings.defaultDataPath": f"set {VARIABLE}.data_path instead, whose file system is checked",
+    "defaultSettings.defaultReplicaCount": f"set {VARIABLE}.replicas instead, which is checked against the number of nodes",
     "defaultSettings.deletingConfirmationFlag": "take it out: any `helm uninstall` would delete all volumes; it is set when Longhorn is removed",
-    "defaultSettings.taintToleration": f"set {_VARIABLE}.tolerations instead, which sets them in all three places that need them",
-    "defaultSettings.v2DataEngine": f"set {_VARIABLE}.data_engine: v2 instead, for which the nodes are checked",
-    "longhornManager.tolerations": f"set {_VARIABLE}.tolerations instead, which sets them in all three places that need them",
-    "longhornDriver.tolerations": f"set {_VARIABLE}.tolerations instead, which sets them in all three places that need them",
+    "defaultSettings.taintToleration": f"set {VARIABLE}.tolerations instead, which sets them in all three places that need them",
+    "defaultSettings.v2DataEngine": f"set {VARIABLE}.data_engine: v2 instead, for which the nodes are checked",
+    "longhornManager.tolerations": f"set {VARIABLE}.tolerations instead, which sets them in all three places that need them",
+    "longhornDriver.tolerations": f"set {VARIABLE}.tolerations instead, which sets them in all three places that need them",
     "csi.kubeletRootDir": "take it out: it follows from the distribution that was discovered",
     "global.imageRegistry": "set the registry of the whole collection instead",
     "global.imagePullSecrets": "set the pull secrets of the whole collection instead",
@@ -83,13 +83,13 @@ _OWNED = {
 
 def _hosts(wish: Json, site: Site) -> tuple[list[str], list[str], list[str]]:
     """(hosts that store, other hosts of the inventory, problems)."""
-    problems = [unknown_group(_VARIABLE, name, site) for name in wish["groups"] or [] if name not in site["groups"]]
+    problems = [unknown_group(VARIABLE, name, site) for name in wish["groups"] or [] if name not in site["groups"]]
     groups = site["groups"] if wish["groups"] is None else [name for name in wish["groups"] if name in site["groups"]]
     storing = sorted({host for name in groups for host in site["groups"][name]})
     using = sorted({host for hosts in site["groups"].values() for host in hosts} - set(storing))
     if not storing and not wish["nodes"] and not problems:
         problems.append(
-            f"no host would store for Longhorn: name groups in {_VARIABLE}.groups, or nodes in {_VARIABLE}.nodes"
+            f"no host would store for Longhorn: name groups in {VARIABLE}.groups, or nodes in {VARIABLE}.nodes"
         )
     return storing, using, problems
 
@@ -155,7 +155,7 @@ def _replicas(wish: Json, nodes: int) -> tuple[int, list[str], list[str]]:
         return (
             count,
             [
-                f"{_VARIABLE}.replicas is {count} and {nodes} node{'s' * (nodes > 1)} store{'s' * (nodes == 1)}: no volume would ever be healthy; set at most "
+                f"{VARIABLE}.replicas is {count} and {nodes} node{'s' * (nodes > 1)} store{'s' * (nodes == 1)}: no volume would ever be healthy; set at most "
                 f"{nodes}, or have more groups or nodes store"
             ],
             [],
@@ -249,7 +249,7 @@ def _add_nodes(found: Request, wish: Json, site: Site, release: Version, values:
     unproved = sorted(set(wish["nodes"]) - {site["node_names"].get(host, host) for host in storing})
     if unproved:
         found["warnings"].append(
-            f"{named('node', unproved, 20)} of {_VARIABLE}.nodes {'are' if len(unproved) > 1 else 'is'} not discovered: nobody has "
+            f"{named('node', unproved, 20)} of {VARIABLE}.nodes {'are' if len(unproved) > 1 else 'is'} not discovered: nobody has "
             "proved that Longhorn can store there; `longhornctl check preflight` does"
         )
     if spdk and spdk.pages_mib:
@@ -259,17 +259,17 @@ def _add_nodes(found: Request, wish: Json, site: Site, release: Version, values:
         )
     if spdk and not path.startswith("/dev/"):
         found["warnings"].append(
-            f"V2 volumes need block devices, and {path} is a directory, which serves V1 volumes only: set {_VARIABLE}.data_path to a device that all "
+            f"V2 volumes need block devices, and {path} is a directory, which serves V1 volumes only: set {VARIABLE}.data_path to a device that all "
             "nodes have (/dev/disk/by-id/... or /dev/nvme1n1), or add block disks to Longhorn's nodes"
         )
 
 
 def _checked(wish: Json) -> list[str]:
-    found = owned(f"{_VARIABLE}.values", wish["values"], _OWNED)
+    found = owned(f"{VARIABLE}.values", wish["values"], _OWNED)
     path = wish["data_path"]
     if wish["data_engine"] == "v1" and path.startswith("/dev/"):
         found.append(
-            f"{_VARIABLE}.data_path is the device {path}, and V1 volumes are files: name a directory on ext4 or XFS"
+            f"{VARIABLE}.data_path is the device {path}, and V1 volumes are files: name a directory on ext4 or XFS"
         )
     return found
 
@@ -286,7 +286,7 @@ def request(
     nobody has looked. All problems at once; with problems, there is nothing to do.
     """
     found = empty_request("longhorn")
-    given = {**defaults_of(_VARIABLE), **(wish or {})}
+    given = {**defaults_of(VARIABLE), **(wish or {})}
     if not given["enabled"]:
         found["summary"] = [("Longhorn", "not asked for")]
         return found
@@ -295,7 +295,7 @@ def request(
     found["problems"] += [*wrong, *untold, *_checked(given)]
     if release is None:
         return found
-    wrong, careful = longhorn_value_problems(f"{_VARIABLE}.values", release, given["values"])
+    wrong, careful = longhorn_value_problems(f"{VARIABLE}.values", release, given["values"])
     there, blocked = upgrade_path((installed or {}).get(RELEASE), release)
     found["problems"] += [*(each for each in wrong if not _said(each, found["problems"])), *blocked]
     found["warnings"] += [*careful, *upgrade_warnings(there, release, given["data_engine"])]
@@ -307,7 +307,7 @@ def request(
     strange = sorted(names - set(nodes)) if nodes is not None else []
     if strange:
         found["problems"].append(
-            f"the cluster has no {named('node', strange, len(strange))}, which would store for Longhorn: correct {_VARIABLE}.nodes, or name the "
+            f"the cluster has no {named('node', strange, len(strange))}, which would store for Longhorn: correct {VARIABLE}.nodes, or name the "
             "nodes of hosts that are called otherwise in rdma_rollout.node_names"
         )
     found["problems"] += taint_problems(names, nodes or {}, given["tolerations"])
@@ -319,7 +319,7 @@ def request(
     if given["default_class"] and "k3s" in distributions:
         found["warnings"].append(
             "k3s has a default StorageClass of its own, local-path, and a cluster should have one: start its servers with --disable "
-            f"local-storage, or set {_VARIABLE}.default_class: false"
+            f"local-storage, or set {VARIABLE}.default_class: false"
         )
     _add_chart(found, given, site, release, values)
     found["summary"] = _summary(given, release, there, len(names), replicas, taints)

@@ -15,9 +15,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import L
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, parsed
 
-__all__ = ["RELEASE", "taint_toleration", "upgrade_path", "upgrade_warnings", "wished_release"]
+__all__ = ["RELEASE", "VARIABLE", "taint_toleration", "upgrade_path", "upgrade_warnings", "wished_release"]
 
-_VARIABLE = "rdma_longhorn"
+VARIABLE = "rdma_longhorn"
 # of Helm
 RELEASE = "longhorn"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -30,7 +30,7 @@ def taint_toleration(tolerations: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[st
     """(the setting taint-toleration, what cannot be said in it). Its form is ``key=value:effect;key:effect``; no key stands for all."""
     parts, problems = [], []
     for number, each in enumerate(tolerations):
-        where = f"{_VARIABLE}.tolerations[{number}]"
+        where = f"{VARIABLE}.tolerations[{number}]"
         key, value, effect = (str(each.get(name) or "") for name in ("key", "value", "effect"))
         operator = each.get("operator") or "Equal"
         if operator in ("Lt", "Gt"):
@@ -60,15 +60,15 @@ def taint_toleration(tolerations: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[st
 def wished_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
     lines = ", ".join(map(in_dots, LONGHORN_IMAGES))
     if version in (None, ""):
-        return None, [f"{_VARIABLE}.version is not set: name a release, such as {LONGHORN} (lines: {lines})"]
+        return None, [f"{VARIABLE}.version is not set: name a release, such as {LONGHORN} (lines: {lines})"]
     release = parsed(version)
     if release is None:
         return None, [
-            f"{_VARIABLE}.version {version!s:.40} is not a complete release: name one, such as {LONGHORN} (lines: {lines})"
+            f"{VARIABLE}.version {version!s:.40} is not a complete release: name one, such as {LONGHORN} (lines: {lines})"
         ]
     if release.line not in LONGHORN_IMAGES:
         age = "too old" if release.line < min(LONGHORN_IMAGES) else "not known here"
-        return None, [f"{_VARIABLE}.version {release.text} is {age}: choose a release of one of the lines {lines}"]
+        return None, [f"{VARIABLE}.version {release.text} is {age}: choose a release of one of the lines {lines}"]
     return release, []
 
 
@@ -86,14 +86,14 @@ def upgrade_path(
         ]
     if (there.line, there.patch) > (release.line, release.patch):
         return there, [
-            f"Longhorn {there.text} is installed and {_VARIABLE}.version is {release.text}, which is older: Longhorn never goes back; "
+            f"Longhorn {there.text} is installed and {VARIABLE}.version is {release.text}, which is older: Longhorn never goes back; "
             f"set {there.text} or newer"
         ]
     if there.line[0] != release.line[0] or release.line[1] - there.line[1] > 1:
         step = (there.line[0], there.line[1] + 1)
         known = LONGHORN_IMAGES.get(step, (f"{step[0]}.{step[1]}.x",))[0].lstrip("v")
         return there, [
-            f"Longhorn {there.text} is installed and {_VARIABLE}.version is {release.text}: it goes up one minor release at a time; set "
+            f"Longhorn {there.text} is installed and {VARIABLE}.version is {release.text}: it goes up one minor release at a time; set "
             f"{known} first, wait until all volumes are healthy, then go on"
         ]
     return there, []

@@ -11,6 +11,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import (
     ETHERNET,
+    ON_A_NETDEV,
     Findings,
     Network,
     link_of,
@@ -28,7 +29,6 @@ _READ = {
     "ipoib": {"master", "operator"},
     "spiderpool": {"cni", "inject", "master", "mtu", "vlan"},
 }
-_SHARED = ("macvlan", "ipoib", "spiderpool")
 # Why another kind does not have it, and what to do.
 _INSTEAD = {
     (
@@ -70,7 +70,7 @@ def check_network(network: Network, site: Site, rollout: t.Mapping[str, t.Any], 
             f"{network.words} has no addresses: RoCE v2 between hosts goes by a GID of an IP address, so Pods reach no other subnet, and "
             "only peers whose link-local GID they know"
         )
-    if network.kind in _SHARED:
+    if network.kind in ON_A_NETDEV:
         _check_shares(network, site, found)
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Group
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.sriov import NETDEV_TYPES
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 
 __all__ = [
     "ETHERNET",
     "INFINIBAND",
+    "ON_A_NETDEV",
     "Attachment",
     "Findings",
     "Network",
@@ -28,9 +30,8 @@ __all__ = [
 
 # As netlink names the type of a netdev.
 ETHERNET, INFINIBAND = "ether", "infiniband"
-_LINKS = {"Ethernet": ETHERNET, "InfiniBand": INFINIBAND}
 # Kinds that hang on a netdev of the host. The others take a function of a device plugin into the Pod.
-_ON_A_NETDEV = ("macvlan", "ipoib", "spiderpool")
+ON_A_NETDEV = ("macvlan", "ipoib", "spiderpool")
 _SHOWN = 3
 
 
@@ -138,7 +139,7 @@ def _ways(group: Group, entry: Class) -> _Ways:
 def link_of(group: Group) -> str:
     """The link type of the ports of a group: all are of the link layer that it wants."""
     layers = {port["link_layer"] for ports in group["wanted"].values() for port in ports}
-    return _LINKS.get(min(layers, default="Ethernet"), ETHERNET)
+    return NETDEV_TYPES.get(min(layers, default="Ethernet"), ETHERNET)
 
 
 def _netdevs(site: Site, host: str) -> dict[str, t.Mapping[str, t.Any]]:
@@ -182,7 +183,7 @@ def attachments(network: Network, site: Site, found: Findings) -> list[Attachmen
     rows: list[Attachment] = []
     for rail in rails:
         name = network.name if rail is None else f"{network.name}-rail{rail}"
-        if network.kind in _ON_A_NETDEV:
+        if network.kind in ON_A_NETDEV:
             rows += _on_netdevs(network, site, name, rail, found)
         else:
             rows.append(Attachment(name, rail, None, None, link_of(group), rail))
@@ -327,7 +328,7 @@ def _check_netns(network: Network, site: Site, hosts: t.Sequence[str], found: Fi
     for host in hosts:
         mode = ((site["facts"].get(host) or {}).get("kernel") or {}).get("rdma_netns")
         modes.setdefault(str(mode), []).append(host)
-    if network.kind in _ON_A_NETDEV and "exclusive" in modes:
+    if network.kind in ON_A_NETDEV and "exclusive" in modes:
         found.problem(
             f"{network.words}: RDMA network namespaces are exclusive on {some(modes['exclusive'])}, where the shared device plugin of its "
             "resource ends at once: set rdma_roce_host.netns to shared (or, by hand, rdma system set netns shared), or take kind: sriov with "

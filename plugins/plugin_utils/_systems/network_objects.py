@@ -25,7 +25,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import INFINIBAND, Attachment, Network
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_pools import routes_of
 
-__all__ = ["Places", "cni_plugins", "network_objects", "network_wait", "pool_objects"]
+__all__ = ["INJECT", "Places", "cni_plugins", "network_objects", "network_wait", "pool_objects"]
 
 _NETWORK_VERSION = "k8s.cni.cncf.io/v1"
 # What all CNI plugins named here read, old ones too.
@@ -33,7 +33,7 @@ _CNI_VERSION = "0.3.1"
 _NV_IPAM = "nv-ipam.nvidia.com/v1alpha1"
 _SPIDERPOOL = "spiderpool.spidernet.io/v2beta1"
 _SRIOV = "sriovnetwork.openshift.io/v1"
-_INJECT = "cni.spidernet.io/rdma-resource-inject"
+INJECT = "cni.spidernet.io/rdma-resource-inject"
 _RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
 # A Pod in several networks answers for its addresses on each of them, as Linux does, if it is not told otherwise: what is sent on one rail
 # would reach the other end's address of another rail. The same as of a node with several rails (roce_host).
@@ -321,7 +321,7 @@ def _spider_config(network: Network, row: Attachment, pools: t.Sequence[Pool], r
             own["mtu"] = int(network.wish["mtu"])
     metadata: Json = {"name": row.name, "namespace": network.namespace, "labels": _labels(network)}
     if network.wish.get("inject"):
-        metadata["annotations"] = {_INJECT: network.name}
+        metadata["annotations"] = {INJECT: network.name}
     return {
         "apiVersion": _SPIDERPOOL,
         "kind": "SpiderMultusConfig",

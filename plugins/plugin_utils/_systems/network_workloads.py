@@ -9,15 +9,15 @@ import json
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.ping import NETWORKS
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses import Pool
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import Attachment, Network
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_objects import INJECT
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_pools import Pools
 
 __all__ = ["workload_pods"]
 
-_NETWORKS = "k8s.v1.cni.cncf.io/networks"
-_INJECT = "cni.spidernet.io/rdma-resource-inject"
 # Nobody has it: users have an image of their own.
 _IMAGE = "registry.example.com/workload:1"
 
@@ -38,10 +38,10 @@ def workload_pods(
     pods = []
     for slug, own in variants.items():
         limits = {resource: 1 for row in own for resource in resources[row]}
-        pods.append(_pod(network, slug, {_NETWORKS: _annotation(network, own, pools)}, limits))
+        pods.append(_pod(network, slug, {NETWORKS: _annotation(network, own, pools)}, limits))
     if network.kind == "spiderpool" and network.wish.get("inject"):
         # its webhook adds networks and resources; it takes no Pod that names networks itself
-        pods.append(_pod(network, None, {_INJECT: network.name}, {}, "-injected"))
+        pods.append(_pod(network, None, {INJECT: network.name}, {}, "-injected"))
     return {f"{network.group}-{network.name}.yaml": pods}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import TOGETHER, Together
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_OLD_NAME, TOGETHER, Together
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named, numbers_of, parsed
@@ -18,7 +18,7 @@ _DRA_DRIVER = "NVIDIA's DRA driver"
 # The last part of what a chart is called -> what it brings. The Network Operator is not brought by a system.
 _BRINGS = {
     "gpu-operator": "GPU Operator",
-    "nvidia-dra-driver-gpu": _DRA_DRIVER,
+    DRA_OLD_NAME: _DRA_DRIVER,
     "dra-driver-nvidia-gpu": _DRA_DRIVER,
     "longhorn": "Longhorn",
     "volcano": "Volcano",
