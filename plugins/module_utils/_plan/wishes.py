@@ -35,6 +35,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import tr
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import wrong as _wrong
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.node_wishes import NODE_DEFAULTS, NODE_WISHES
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, REASONS, unknown_reasons
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.shares import share_of
 
 __all__ = [
     "CLUSTER_WIDE",
@@ -86,8 +87,7 @@ def _release(where: str, value: t.Any) -> list[str]:
 
 def _share(where: str, value: t.Any) -> list[str]:
     """A number of nodes above 0, or a percentage of them up to 100."""
-    match = re.fullmatch(r"([0-9]{1,9})(%?)", str(value)) if not isinstance(value, (bool, float)) else None
-    if match and int(match.group(1)) >= 1 and (not match.group(2) or int(match.group(1)) <= 100):
+    if share_of(value):
         return []
     return _wrong(where, value, "a number of nodes above 0, or a percentage such as '10%'")
 

@@ -16,6 +16,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import places
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.shares import share_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES
 
 __all__ = [
@@ -61,8 +62,10 @@ def share(value: t.Any, count: int, variable: str) -> int:
     The same as Ansible makes of ``serial`` (ansible.utils.helpers.pct_to_int). WishError for anything else. variable: whose value it is.
     """
     _checked(variable, value)
-    number, percent, _rest = str(value).partition("%")
-    return max(1, int(number) * count // 100) if percent else int(number)
+    found = share_of(value)
+    if found is None:
+        raise WishError(f"{variable} is {value!r}; expected a number of nodes, or a percentage of them")
+    return max(1, found.number * count // 100) if found.percent else found.number
 
 
 def _own_share(limit: t.Any, total: int, slices: t.Any, needed: bool) -> int:

@@ -16,6 +16,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import is
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.shares import share_of
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.images import DIGEST, is_pinned
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     APP_NAME,
     CLASS_LABEL,
@@ -42,6 +44,7 @@ __all__ = [
     "kept_values",
     "label_scope",
     "label_scripts",
+    "max_unavailable",
     "namespace_object",
     "opens_namespace",
     "plan_manifests",
@@ -89,14 +92,12 @@ def _image(settings: t.Mapping[str, t.Any]) -> str:
     if settings.get("registry") and image in DIGESTS:
         # a mirror has the same bytes
         image = str(settings["registry"]).rstrip("/") + "/" + image.partition("/")[2]
-    if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+    if digest and not DIGEST.fullmatch(digest):
         raise ManifestError(f"image digest '{digest}' is not sha256: and 64 hexadecimal digits")
-    name, at, own_digest = image.partition("@")
+    _name, at, own_digest = image.partition("@")
     if digest and own_digest and own_digest != digest:
         raise ManifestError(f"image '{image}' names another digest than '{digest}'", "give one of them")
-    # a colon before the last slash is the port of a registry
-    tag = name.rpartition("/")[2].partition(":")[2]
-    if not at and not digest and tag in ("", "latest"):
+    if not digest and not is_pinned(image):
         raise ManifestError(
             f"image '{image}' is not pinned: give it a tag other than latest, and best its digest, too, so that every "
             "node runs the same"
@@ -206,7 +207,7 @@ def _daemon_set(slug: str, group: str, entry: Class, config_text: str, settings:
             "updateStrategy": {
                 "type": "RollingUpdate",
                 "rollingUpdate": {
-                    "maxUnavailable": _max_unavailable(settings.get("max_unavailable", _DEFAULTS["max_unavailable"]))
+                    "maxUnavailable": max_unavailable(settings.get("max_unavailable", _DEFAULTS["max_unavailable"]))
                 },
             },
             "template": {
@@ -305,15 +306,14 @@ def namespace_object(settings: t.Mapping[str, t.Any]) -> Json:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": settings["namespace"], "labels": labels}}
 
 
-def _max_unavailable(value: t.Any) -> t.Union[int, str]:
-    """A number of nodes or a percentage of them. Templates of older Ansible make a text of a number."""
-    text = str(value)
-    match = re.fullmatch(r"(\d+)(%?)", text)
-    if match is None or int(match.group(1)) == 0 or (match.group(2) and int(match.group(1)) > 100):
+def max_unavailable(value: t.Any) -> t.Union[int, str]:
+    """A share of nodes as a DaemonSet has it; ManifestError for anything else."""
+    share = share_of(value)
+    if share is None:
         raise ManifestError(
-            f"max_unavailable '{text}' is neither a number of nodes above 0 nor a percentage such as 10%"
+            f"max_unavailable '{value}' is neither a number of nodes above 0 nor a percentage such as 10%"
         )
-    return text if match.group(2) else int(text)
+    return f"{share.number}%" if share.percent else share.number
 
 
 def kept_values(kept: t.Iterable[str], known: t.Collection[str], inventory: t.Iterable[str]) -> list[str]:

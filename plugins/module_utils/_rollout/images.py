@@ -5,12 +5,28 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
-__all__ = ["DRIVER_SECTION", "image_list", "images_of"]
+__all__ = ["DIGEST", "DRIVER_SECTION", "MOVING", "image_list", "images_of", "is_pinned", "tag_of"]
+
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+# Tags that some publishers move.
+MOVING = ("latest", "stable")
 
 # Its operator adds to the tag what each node has.
 DRIVER_SECTION = "ofedDriver"
+
+
+def tag_of(image: str) -> str:
+    """The tag of an image, without its digest; "" where it has none."""
+    # a colon before the last slash is the port of a registry
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+
+
+def is_pinned(image: str, moving: t.Collection[str] = MOVING[:1]) -> bool:
+    """Whether an image has a digest, or a tag other than those that a publisher moves from one release to the next."""
+    return "@" in image or tag_of(image) not in ("", *moving)
 
 
 def images_of(value: t.Any, repository: t.Optional[str] = None) -> t.Iterator[str]:

@@ -48,6 +48,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError, group_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import config_text, merged
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed
 
 __all__ = [
     "check_settings",
@@ -75,15 +76,7 @@ _GLOBAL_SINCE = (26, 4)
 _NFD_IMAGE_SINCE = (25, 7)
 
 
-class Release(t.NamedTuple):
-    """A release of the operator: its text, its line such as (26, 4), its last number."""
-
-    text: str
-    line: tuple[int, int]
-    patch: int
-
-
-def operator_release(version: t.Any) -> Release:
+def operator_release(version: t.Any) -> Version:
     """The release that the user names; ManifestError when it is none, or one that is not known here."""
     known = ", ".join(map(in_dots, LINES))
     text = str(version if version is not None else "").strip()
@@ -92,21 +85,20 @@ def operator_release(version: t.Any) -> Release:
             f"rdma_rollout.operator_version is not set: the release of the Network Operator, such as {OPERATOR}, decides which fields "
             f"and images there are (lines: {known})"
         )
-    match = re.fullmatch(r"v?(\d+)\.(\d+)\.(\d+)", text)
-    if match is None:
+    release = parsed(text)
+    if release is None:
         raise ManifestError(
             f"rdma_rollout.operator_version is '{text}', and has to be a whole release, such as '{OPERATOR}' (lines: {known})"
         )
-    line = (int(match.group(1)), int(match.group(2)))
-    if line not in LINES:
+    if release.line not in LINES:
         raise ManifestError(
             "Network Operator {} is {}; known are the lines {}. Choose a release of one of them, or engine: daemonset, which "
-            "needs no operator".format(text, "too old" if line < min(LINES) else "not known here", known)
+            "needs no operator".format(text, "too old" if release.line < min(LINES) else "not known here", known)
         )
-    return Release(".".join(match.groups()), line, int(match.group(3)))
+    return release
 
 
-def policy_kind(release: Release, wish: str) -> str:
+def policy_kind(release: Version, wish: str) -> str:
     """NicClusterPolicy or NicNodePolicy. wish: auto, cluster or node."""
     if wish not in ("auto", "cluster", "node"):
         raise ManifestError(f"rdma_rollout.policy is '{wish}'; expected auto, cluster or node")
@@ -167,7 +159,7 @@ def _webhook_objections(objects: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
-def _image(release: Release, settings: t.Mapping[str, t.Any], image: str, own: t.Optional[tuple[str, str]]) -> Json:
+def _image(release: Version, settings: t.Mapping[str, t.Any], image: str, own: t.Optional[tuple[str, str]]) -> Json:
     repository, version = own or (OPERATOR_IMAGES, "network-operator-v" + release.text)
     return {"image": image, "repository": str(settings.get("registry") or repository), "version": version}
 
@@ -182,7 +174,7 @@ def _checked_registry(settings: t.Mapping[str, t.Any]) -> None:
 
 
 def _plugin(
-    release: Release, settings: t.Mapping[str, t.Any], section: str, config: t.Mapping[str, t.Any], lean: bool
+    release: Version, settings: t.Mapping[str, t.Any], section: str, config: t.Mapping[str, t.Any], lean: bool
 ) -> Json:
     """A section for a device plugin. lean: registry and pull secrets stand in spec.global."""
     line = LINES[release.line]
@@ -266,7 +258,7 @@ def _env_text(value: t.Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _driver(release: Release, settings: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], lean: bool) -> Json:
+def _driver(release: Version, settings: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], lean: bool) -> Json:
     version = wish.get("version") or LINES[release.line].drivers.get(release.patch)
     if not version:
         known = operator_release(OPERATOR)
@@ -426,7 +418,7 @@ def _driver_groups(plan: Plan, settings: t.Mapping[str, t.Any]) -> dict[str, lis
     return chosen
 
 
-def _node_policies(plan: Plan, release: Release, settings: t.Mapping[str, t.Any]) -> dict[str, Json]:
+def _node_policies(plan: Plan, release: Version, settings: t.Mapping[str, t.Any]) -> dict[str, Json]:
     sriov, drivers = _sriov_groups(plan["groups"], settings), _driver_groups(plan, settings)
     objects: dict[str, Json] = {}
     names: dict[str, str] = {}
@@ -469,7 +461,7 @@ def _sriov_config(entry: Class) -> Json:
     return found["config"]
 
 
-def _alternatives(release: Release) -> str:
+def _alternatives(release: Version) -> str:
     if release.line >= _NODE_POLICY_SINCE:
         return "policy: node makes a NicNodePolicy for each class, which is exact; so is engine: daemonset"
     return (
@@ -478,7 +470,7 @@ def _alternatives(release: Release) -> str:
     )
 
 
-def _cluster_spec(plan: Plan, config: Config, release: Release, settings: t.Mapping[str, t.Any]) -> Json:
+def _cluster_spec(plan: Plan, config: Config, release: Version, settings: t.Mapping[str, t.Any]) -> Json:
     """What the one policy has, of a plan whose configuration is exact on all hosts."""
     rows = list(rendered_classes(plan))
     mirrored = bool(settings.get("registry") or settings.get("image_pull_secrets"))
@@ -513,7 +505,7 @@ def _cluster_spec(plan: Plan, config: Config, release: Release, settings: t.Mapp
     return spec
 
 
-def _cluster_policy(plan: Plan, release: Release, settings: t.Mapping[str, t.Any]) -> dict[str, Json]:
+def _cluster_policy(plan: Plan, release: Version, settings: t.Mapping[str, t.Any]) -> dict[str, Json]:
     """One NicClusterPolicy for all classes. plan: one that no group of which stays as it is (_whole_or_refused)."""
     rows = list(rendered_classes(plan))
     if not rows:
@@ -550,7 +542,7 @@ def _cluster_policy(plan: Plan, release: Release, settings: t.Mapping[str, t.Any
     }
 
 
-def _whole_or_refused(plan: Plan, release: Release) -> None:
+def _whole_or_refused(plan: Plan, release: Version) -> None:
     for name in sorted(plan["groups"]):
         each = plan["groups"][name]
         if not each["planned"]:
@@ -703,7 +695,7 @@ def _within(line: tuple[int, int], span: _Span) -> bool:
     return (span[0] is None or line >= span[0]) and (span[1] is None or line <= span[1])
 
 
-def _check_values(release: Release, values: t.Any) -> None:
+def _check_values(release: Version, values: t.Any) -> None:
     where = "rdma_rollout.helm.values"
     known = [key for key, span in _CHART_KEYS.items() if _within(release.line, span)]
     for key, value in _known(f"{where} (chart of Network Operator {release.text})", values, known).items():

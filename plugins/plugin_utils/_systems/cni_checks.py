@@ -10,10 +10,11 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import MULTUS, SPIDERPOOL, WHEREABOUTS
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.images import DIGEST, MOVING, is_pinned, tag_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_release
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import parsed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import CniDirectories, cni_directories
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import parsed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import Findings, Network
 
 __all__ = ["WHOLE_POLICY", "check_multus", "check_releases", "check_whereabouts", "directories_of", "section"]
@@ -48,10 +49,9 @@ def check_releases(wish: t.Mapping[str, t.Any], found: Findings) -> None:
 
 def _pinned(image: str) -> bool:
     name, _at, digest = image.partition("@")
-    tag = name.rpartition("/")[2].partition(":")[2]
-    return bool(re.fullmatch(r"sha256:[0-9a-f]{64}", digest)) or bool(
-        not digest and re.fullmatch(r"\w[\w.-]{0,127}", tag, re.ASCII) and tag not in ("latest", "stable")
-    )
+    if digest:
+        return DIGEST.fullmatch(digest) is not None
+    return is_pinned(name, MOVING) and re.fullmatch(r"\w[\w.-]{0,127}", tag_of(name), re.ASCII) is not None
 
 
 def check_multus(

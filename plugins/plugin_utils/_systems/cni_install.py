@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import max_unavailable
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, MANAGED_BY
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site, Wait
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored
@@ -217,9 +218,8 @@ def node_set(name: str, app: str, namespace: str, pod: Json, wish: t.Mapping[str
     selector = {"name": app}
     labels = {**selector, "app": app, "tier": "node", "app.kubernetes.io/managed-by": MANAGED_BY}
     metadata = {"name": name, "namespace": namespace, "labels": {"app": app, "tier": "node"}}
-    at_once = wish.get("max_unavailable", _INSTALLED["max_unavailable"])
-    number = int(at_once) if str(at_once).isdigit() else str(at_once)
-    return daemon_set(metadata, selector, labels, {}, pod, number)
+    at_once = max_unavailable(wish.get("max_unavailable", _INSTALLED["max_unavailable"]))
+    return daemon_set(metadata, selector, labels, {}, pod, at_once)
 
 
 def definition(group: str, version: str, names: Json, properties: Json) -> Json:

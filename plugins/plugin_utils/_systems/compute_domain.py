@@ -13,6 +13,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_OLD_NAME, NVBANDWIDTH
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_chart import (
     DNS_NAMES,
     VARIABLE,
@@ -42,7 +43,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domai
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Request, Site, empty_request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.mpi_operator import mpi_operator_objects
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, mirrored, named
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored, named
 
 __all__ = ["request"]
 

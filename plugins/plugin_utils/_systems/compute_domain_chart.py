@@ -15,9 +15,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import D
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, nearest
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart, Json, Site, Wait
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import API_GROUP
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, mirrored, named, parsed
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored, named
 
 __all__ = [
     "DNS_NAMES",

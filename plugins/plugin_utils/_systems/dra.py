@@ -15,10 +15,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
     check_places,
     class_resources,
+    max_unavailable,
     namespace_object,
     opens_namespace,
     scoped_classes,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.images import DIGEST, MOVING, is_pinned
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
@@ -81,28 +83,30 @@ def _settings(wish: t.Mapping[str, t.Any], site: Site) -> tuple[Json, list[str]]
     image = str(own.get("image") or f"{_IMAGE}:v{version}")
     if not own.get("image") and site["registry"]:
         image = site["registry"].rstrip("/") + "/" + image.partition("/")[2]
-    name, at, _digest = image.partition("@")
     digest = own.get("image_digest")
-    if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", str(digest)):
+    if digest and not DIGEST.fullmatch(str(digest)):
         problems.append(f"rdma_rollout.dranet.image_digest is {digest}; expected sha256: and 64 hexadecimal digits")
-    if name.rpartition("/")[2].partition(":")[2] in ("", "latest", "stable") and not at and not digest:
+    if not digest and not is_pinned(image, MOVING):
         problems.append(
             f"rdma_rollout.dranet.image is {image}, which is not pinned: give it the tag of a release, or its digest, so that every "
             "node runs the same"
         )
-    share = str(own.get("max_unavailable") or _DRANET["max_unavailable"])
     settings: Json = {
         "namespace": str(own.get("namespace") or wish.get("namespace") or _SYSTEM_NAMESPACE),
-        "image": f"{image}@{digest}" if digest and not at else image,
+        "image": f"{image}@{digest}" if digest and "@" not in image else image,
         "image_pull_secrets": list(wish.get("image_pull_secrets") or site["pull_secrets"]),
         "priority_class": str(own.get("priority_class") or _DRANET["priority_class"]),
         "tolerations": list(wish["tolerations"]) if wish.get("tolerations") is not None else [{"operator": "Exists"}],
         "resources": own.get("resources") or _DRANET["resources"],
-        "max_unavailable": int(share) if share.isdigit() else share,
+        "max_unavailable": _DRANET["max_unavailable"],
         "port": int(own.get("port") or _DRANET["port"]),
         "cloud_provider": str(own.get("cloud_provider") or _DRANET["cloud_provider"]),
         "move_ib_interfaces": _truth(own.get("move_ib_interfaces"), _DRANET["move_ib_interfaces"]),
     }
+    try:
+        settings["max_unavailable"] = max_unavailable(own.get("max_unavailable") or settings["max_unavailable"])
+    except ManifestError as exc:
+        problems.append(f"rdma_rollout.dranet.{exc}")
     try:
         check_places({"namespace": settings["namespace"], "node_names": site["node_names"]})
     except ManifestError as exc:

@@ -15,6 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import C
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, nearest
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of, engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import value_at
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
     chart_place,
     owned,
@@ -37,7 +38,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.gpu_operator_
     gpu_hosts,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.gpu_operator_toolkit import toolkit_env
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, parsed
 
 __all__ = ["request"]
 

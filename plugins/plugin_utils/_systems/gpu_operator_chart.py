@@ -13,9 +13,10 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import GPU_LINES, NFD_IMAGE
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import value_at
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.gpu_operator_hosts import VARIABLE, DriverPlan
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, mirrored
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored
 
 __all__ = ["chart_images", "chart_values"]
 

@@ -15,8 +15,9 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import OPEN_ONLY, PROPRIETARY_ONLY, decide
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, named
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named
 
 __all__ = ["VARIABLE", "DriverPlan", "Host", "driver_plan", "gpu_hosts"]
 

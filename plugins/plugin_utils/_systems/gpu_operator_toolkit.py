@@ -18,9 +18,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config_edi
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import CONTAINERD_CONFIG, CONTAINERD_SOCKET
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import parse_wish
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.gpu_operator_hosts import VARIABLE
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, named
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named
 
 __all__ = ["toolkit_env"]
 

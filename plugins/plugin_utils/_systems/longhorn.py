@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import value_at
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
     chart_place,
     owned,
@@ -41,7 +42,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_rele
     wished_release,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_values import longhorn_value_problems
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, mirrored, named
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored, named
 
 __all__ = ["request"]
 

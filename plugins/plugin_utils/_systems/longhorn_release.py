@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import LONGHORN, LONGHORN_IMAGES
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, parsed
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed
 
 __all__ = ["RELEASE", "VARIABLE", "taint_toleration", "upgrade_path", "upgrade_warnings", "wished_release"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, nearest
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version
 
 __all__ = ["longhorn_value_problems"]
 

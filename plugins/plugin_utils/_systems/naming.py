@@ -8,24 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-__all__ = ["Version", "mirrored", "named", "numbers_of", "parsed"]
-
-
-class Version(t.NamedTuple):
-    """A release: its text, its line such as (1, 15), its last number."""
-
-    text: str
-    line: tuple[int, int]
-    patch: int
-
-
-def parsed(version: t.Any) -> t.Optional[Version]:
-    """A whole release such as 1.15.1, with or without a v; None for anything else, such as a preview."""
-    match = re.fullmatch(r"v?(\d{1,4})\.(\d{1,4})\.(\d{1,4})", str(version))
-    if match is None:
-        return None
-    major, minor, patch = (int(part) for part in match.groups())
-    return Version(f"{major}.{minor}.{patch}", (major, minor), patch)
+__all__ = ["mirrored", "named", "numbers_of"]
 
 
 def numbers_of(version: t.Any) -> tuple[int, ...]:

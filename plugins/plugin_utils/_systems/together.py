@@ -9,8 +9,9 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_OLD_NAME, TOGETHER, Together
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import parsed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named, numbers_of, parsed
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named, numbers_of
 
 __all__ = ["untried"]
 

@@ -12,9 +12,9 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import VOLCANO, VOLCANO_CHARTS, VOLCANO_LINES
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import rolled_out
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart, Json, Site, Wait
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, parsed
 
 __all__ = ["chart_of", "known_release", "upgrade_problems", "value_problems", "waits_of"]
 

@@ -234,6 +234,8 @@ def test_a_group_with_hosts_whose_facts_cannot_be_used_stays_as_it_is_whatever_i
         ({"image": "plugin:latest"}, "is not pinned"),
         ({"image_digest": "sha256:12"}, "is not sha256: and 64 hexadecimal digits"),
         ({"max_unavailable": 0}, "max_unavailable '0' is neither"),
+        ({"max_unavailable": "²"}, "max_unavailable '²' is neither"),
+        ({"max_unavailable": "٣"}, "max_unavailable '٣' is neither"),
         ({"max_unavailable": "101%"}, "max_unavailable '101%' is neither"),
         ({"node_names": {"n": "Not_A_Node"}}, "host n of class 'g': 'Not_A_Node' cannot be the name of a node"),
     ],

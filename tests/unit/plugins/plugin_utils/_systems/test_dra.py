@@ -191,6 +191,16 @@ def test_the_driver_may_what_its_release_asks_for() -> None:
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
 
 
+@pytest.mark.parametrize("share", ["²", "٣", "0", "101%", "some"])
+def test_a_share_that_makes_no_sense_is_a_problem(share: str) -> None:
+    """Some digits are none of a number, for Python or for Kubernetes."""
+    found = request({**wish(), "dranet": {"max_unavailable": share}}, site(nodes("ib-v100-1")), SERVED)
+    [problem] = found["problems"]
+    assert problem.startswith(
+        f"rdma_rollout.dranet.max_unavailable '{share}' is neither a number of nodes above 0 nor "
+    )
+
+
 def test_what_is_wished_of_the_driver_is_done() -> None:
     own = {
         "namespace": "dranet",

@@ -12,7 +12,8 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import MULTUS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import cni_directories
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import cni_directories, node_set
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.multus import multus_objects
 from ansible_collections.fabric.rdma.tests.cluster import definitions
@@ -145,8 +146,14 @@ def test_selectors_are_part_of_the_labels() -> None:
     spec = one(made(), "DaemonSet")["spec"]
     assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
     assert spec["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": "10%"}
-    own = one(made({"max_unavailable": 3}), "DaemonSet")["spec"]
-    assert own["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": 3}
+    for wished in (3, "3"):
+        own = one(made({"max_unavailable": wished}), "DaemonSet")["spec"]
+        assert own["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": 3}
+
+
+def test_a_share_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ManifestError, match="max_unavailable '²' is neither a number of nodes above 0 nor "):
+        node_set("x", "x", "kube-system", {}, {"max_unavailable": "²"})
 
 
 @pytest.mark.parametrize(
