@@ -207,6 +207,26 @@ class _Member(tarfile.TarInfo):
         return found
 
 
+def _entry_of(archive: tarfile.TarFile, member: tarfile.TarInfo, source: str) -> Entry:
+    if member.isdir():
+        return Entry("d")
+    if member.issym():
+        if len(member.linkname) > _MAX_PATH:
+            raise TreeError(
+                f"{source}: member '{member.name}' is a link to {len(member.linkname)} characters; no system has a path of more than "
+                f"{_MAX_PATH}"
+            )
+        return Entry("l", target=member.linkname)
+    if not member.isreg():
+        raise TreeError(f"{source}: member '{member.name}' is neither file, directory nor symbolic link")
+    if len(member.sparse or ()) > _MAX_PIECES:
+        raise TreeError(
+            f"{source}: member '{member.name}' has {len(member.sparse or ())} pieces with holes between them"
+        )
+    handle = archive.extractfile(member)
+    return Entry("f", handle.read() if handle else b"")
+
+
 def load_archive(
     blob: bytes, source: str, charge: t.Callable[[int, int], None] = lambda _size, _entries: None
 ) -> dict[str, Entry]:
@@ -243,25 +263,7 @@ def load_archive(
                         f"{source}: a member's name has {len(member.name)} characters; no system has a path of more "
                         f"than {_MAX_PATH}"
                     )
-                path = "/" + "/".join(parts)
-                if member.isdir():
-                    entries[path] = Entry("d")
-                elif member.issym():
-                    if len(member.linkname) > _MAX_PATH:
-                        raise TreeError(
-                            f"{source}: member '{member.name}' is a link to {len(member.linkname)} characters; no system has a path "
-                            f"of more than {_MAX_PATH}"
-                        )
-                    entries[path] = Entry("l", target=member.linkname)
-                elif member.isreg():
-                    if len(member.sparse or ()) > _MAX_PIECES:
-                        raise TreeError(
-                            f"{source}: member '{member.name}' has {len(member.sparse or ())} pieces with holes between them"
-                        )
-                    handle = archive.extractfile(member)
-                    entries[path] = Entry("f", handle.read() if handle else b"")
-                else:
-                    raise TreeError(f"{source}: member '{member.name}' is neither file, directory nor symbolic link")
+                entries["/" + "/".join(parts)] = _entry_of(archive, member, source)
     except TreeError:
         raise
     # zlib.error, LZMAError, ValueError, UnicodeError, ...: a damaged archive fails anywhere in the libraries

@@ -90,6 +90,16 @@ def _grown(one: _Pools, other: _Pools) -> bool:
     return bool(rails)
 
 
+def _untaken(group: str, entry: Class, others: t.Collection[str], taken: t.Collection[str]) -> str:
+    """A name after the selectors. A class that is called so keeps its name, though it may select by more now."""
+    name = _fresh(group, entry, others)
+    for number in itertools.count():
+        if name not in taken:
+            break
+        name = f"{group}-{_checksum([group, entry['selectors'], number])}"
+    return name
+
+
 def class_names(
     group: str,
     classes: t.Sequence[Class],
@@ -145,11 +155,5 @@ def class_names(
             call(index, name)
     for index, entry in enumerate(classes):
         if index not in names:
-            name = _fresh(group, entry, others)
-            # a class that was called so keeps its name, though it selects by more now
-            for number in itertools.count():
-                if name not in taken:
-                    break
-                name = f"{group}-{_checksum([group, entry['selectors'], number])}"
-            call(index, name)
+            call(index, _untaken(group, entry, others, taken))
     return [names[index] for index in range(len(classes))]

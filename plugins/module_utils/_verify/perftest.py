@@ -228,6 +228,17 @@ def is_atomic(program: str) -> bool:
 # --- command line -----------------------------------------------------------------------------------------------------
 
 
+def _insist_on_words(program: str, device: str, address: t.Optional[str], memory: str) -> None:
+    if program not in PROGRAMS:
+        raise WishError(f"test {program!r} is unknown; expected one of {', '.join(PROGRAMS)}")
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*", device):
+        raise WishError(f"device {device!r} is not the name of an RDMA device")
+    if address is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:%-]*|::[A-Fa-f0-9:.]*", address):
+        raise WishError(f"address {address!r} is neither an IP address nor a host name")
+    if memory not in MEMORIES:
+        raise WishError(f"memory {memory!r} is unknown; expected one of {', '.join(MEMORIES)}")
+
+
 def command_line(
     program: str,
     device: str,
@@ -247,14 +258,7 @@ def command_line(
     all_sizes: a table of sizes from 2 bytes to 8 MiB; bidirectional: both sides send; memory: one of MEMORIES, the first GPU's for
     the others than host. Only options that perftest has had since 4.5, but for those of GPUs. WishError says what is wrong with a value.
     """
-    if program not in PROGRAMS:
-        raise WishError(f"test {program!r} is unknown; expected one of {', '.join(PROGRAMS)}")
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*", device):
-        raise WishError(f"device {device!r} is not the name of an RDMA device")
-    if address is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:%-]*|::[A-Fa-f0-9:.]*", address):
-        raise WishError(f"address {address!r} is neither an IP address nor a host name")
-    if memory not in MEMORIES:
-        raise WishError(f"memory {memory!r} is unknown; expected one of {', '.join(MEMORIES)}")
+    _insist_on_words(program, device, address, memory)
     latency, atomic = kind_of(program) == "latency", is_atomic(program)
     if all_sizes and atomic:
         raise WishError(f"all_sizes is true; {program} has one size, {ATOMIC_BYTES} bytes")

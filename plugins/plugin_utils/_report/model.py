@@ -90,8 +90,7 @@ def build(
     others, refused = system_views(systems, wished)
     fallen, nodes = _fallen(outcomes)
     failed = [{"state": "bad", "text": clean(text)} for text in as_list(failures) if text]
-    warnings = [{"state": "warn", "text": clean(text)} for text in as_list(as_map(plan).get("warnings"))]
-    notes = [*warnings, *left, *refused, *unread]
+    notes = [*_warnings(plan), *left, *refused, *unread]
     return {
         "title": clean(title, 120),
         "generated": clean(generated, 60),
@@ -109,6 +108,10 @@ def build(
         "versions": {key: clean(value, 40) for key, value in as_map(versions).items() if value},
         "history": None,
     }
+
+
+def _warnings(plan: t.Any) -> list[Json]:
+    return [{"state": "warn", "text": clean(text)} for text in as_list(as_map(plan).get("warnings"))]
 
 
 def _total(views: list[Json]) -> dict[str, int]:

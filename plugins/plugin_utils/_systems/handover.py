@@ -299,6 +299,16 @@ def _only_waits(action: Action) -> Action:
     return {**action, "delete": [], "system": None, "labels": {}, "apply": []}
 
 
+def _with_what_is_there(wanted: t.Mapping[str, t.Sequence[Json]], old: t.Sequence[Json]) -> dict[str, list[Json]]:
+    """The objects of each class as they are there, also what an earlier version, or another namespace, has left of it."""
+    seen, left = {_identity(item): item for item in old}, _by_class(old)
+    found = {}
+    for slug, items in wanted.items():
+        all_of_it = {_identity(item): item for item in (*items, *left.get(slug, ()))}
+        found[slug] = [seen.get(identity, item) for identity, item in all_of_it.items()]
+    return found
+
+
 def handover_plan(
     after: str,
     rollout: t.Mapping[str, t.Any],
@@ -339,19 +349,7 @@ def handover_plan(
     }
     back = after == "daemonset"
     old = [item for item in there if _is_of(item, APP_NAME)]
-    of_plugin = _by_class(plugin)
-    if not back:
-        # also what an earlier version, or another namespace, has left of it
-        seen = {_identity(item): item for item in old}
-        of_plugin = {
-            slug: [
-                seen.get(identity, item)
-                for identity, item in {
-                    _identity(item): item for item in (*items, *_by_class(old).get(slug, ()))
-                }.items()
-            ]
-            for slug, items in of_plugin.items()
-        }
+    of_plugin = _by_class(plugin) if back else _with_what_is_there(_by_class(plugin), old)
     ahead = [each for each in classes if groups is None or each["group"] in groups]
     steps = handover("dra" if back else "daemonset", after, ahead, of_plugin)
     # where the plugin is back, and DRANET gone, nothing is brought again: a run that was killed may only not have waited for it
