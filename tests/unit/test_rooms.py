@@ -318,6 +318,76 @@ def test_no_function_is_written_twice() -> None:
     assert [sorted(same) for same in places.values() if len(same) > 1] == []
 
 
+# A text or a list of texts of so many characters is worth a name of its own, and one place.
+LONG_ENOUGH_TO_NAME = 13
+# What is the same in several files by chance, or where a shared place would be wrong -> why.
+SAME_BY_CHANCE: dict[str | bytes, str] = {
+    r"(\d{1,4})\.(\d{1,4})": "what begins with two numbers: releases of containerd, and those of kernels",
+    "fe80:0000:0000:0000": "of an address of a node it is the scope, of a subnet of InfiniBand the prefix that nobody has set",
+    "0, f, false, n, no, off": "cluster_access reads a variable of kubernetes.core's, and would bring all checks of wishes",
+}
+PATTERNS = {f"re.{name}" for name in ("compile", "findall", "finditer", "fullmatch", "match", "search", "split", "sub")}
+# What Ansible reads in each plugin, and what Python does.
+OF_EVERY_FILE = {"DOCUMENTATION", "EXAMPLES", "RETURN", "__all__"}
+
+
+def constant(node: ast.AST) -> str | bytes | None:
+    """The text, the pattern or the texts that an expression stands for; None for anything else."""
+    if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in {*PATTERNS, "frozenset", "set", "tuple"}:
+        node = node.args[0]
+    try:
+        value = ast.literal_eval(node)
+    except (TypeError, ValueError):
+        return None
+    if isinstance(value, dict):
+        value = repr(sorted(value.items(), key=repr))
+    elif isinstance(value, (list, set, tuple)) and all(isinstance(each, str) for each in value):
+        value = ", ".join(sorted(value))
+    return value if isinstance(value, (str, bytes)) and len(value) >= LONG_ENOUGH_TO_NAME else None
+
+
+def constants(path: Path) -> set[str | bytes | None]:
+    """What a file gives a name of its own, also several at once, and the patterns that it looks for anywhere."""
+    found: set[str | bytes | None] = set()
+    for node in parsed(path).body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if not OF_EVERY_FILE & set(map(ast.unparse, targets)):
+                several = isinstance(targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple)
+                found |= set(map(constant, node.value.elts if several else [node.value]))
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in PATTERNS:
+            found.add(constant(node))
+    return found - {None}
+
+
+def test_no_constant_is_written_twice(tmp_path: Path) -> None:
+    """One place says what something is called, and what it looks like: who changes it there has changed it everywhere."""
+    places: dict[str | bytes | None, list[str]] = {}
+    for path in PLUGINS.rglob("*.py"):
+        for value in constants(path):
+            places.setdefault(value, []).append(str(path.relative_to(PLUGINS)))
+    assert len(places) > 500
+    twice = {value: sorted(paths) for value, paths in places.items() if len(paths) > 1}
+    assert {value: paths for value, paths in twice.items() if value not in SAME_BY_CHANCE} == {}
+    assert set(SAME_BY_CHANCE) == set(twice)
+    assert all(SAME_BY_CHANCE.values())
+    sample = tmp_path / "sample.py"
+    sample.write_text(
+        "A = 'a longer text'\nB, C = 'another longer text', 1\nD: str = 'short'\nE = re.compile(r'a longer pattern')\n"
+        "F = {'two', 'long', 'texts'}\nG = {'key': 'a long value'}\nH = f(A)\nRETURN = 'a long documentation'\n"
+        "def f(x):\n    I = 'one of a function'\n    return re.match(r'[0-9]{4}-[0-9]{2}', x)\n"
+    )
+    assert constants(sample) == {
+        "a longer text",
+        "another longer text",
+        "a longer pattern",
+        "long, texts, two",
+        "[('key', 'a long value')]",
+        "[0-9]{4}-[0-9]{2}",
+    }
+
+
 def texts_named(tree: ast.Module) -> set[str]:
     """Names that a file binds to a text, by itself or in a row of a loop."""
     found = set()
