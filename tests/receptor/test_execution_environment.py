@@ -46,11 +46,19 @@ def test_what_it_pins_is_what_is_tested(pinned_collections: Path) -> None:
     assert sorted(own) == sorted(line.partition("==")[0] for line in wanted["python"])
     asked = yaml.safe_load((ROOT / "collections" / "requirements.yml").read_text())["collections"]
     pinned = {each["name"]: each["version"] for each in wanted["galaxy"]["collections"]}
-    assert sorted(pinned) == sorted(each["name"] for each in asked)
-    for name, version in pinned.items():
-        manifest = pinned_collections / name.replace(".", "/") / "MANIFEST.json"
-        assert json.loads(manifest.read_text())["collection_info"]["version"] == version, name
-    assert ":" in definition()["images"]["base_image"]["name"].rpartition("/")[2]
+    assert pinned == {each["name"]: each["version"] for each in asked}
+    # what the collection depends on, and what that depends on: nothing else is installed
+    needed = list(yaml.safe_load((ROOT / "galaxy.yml").read_text())["dependencies"])
+    for name in needed:
+        manifest = json.loads((pinned_collections / name.replace(".", "/") / "MANIFEST.json").read_text())
+        assert manifest["collection_info"]["version"] == pinned[name], name
+        needed += [each for each in manifest["collection_info"]["dependencies"] if each not in needed]
+    assert sorted(pinned) == sorted(needed)
+
+
+def test_the_base_image_has_a_tag_or_a_digest() -> None:
+    image = definition()["images"]["base_image"]["name"].rpartition("/")[2]
+    assert re.fullmatch(r"[\w.-]+(:[\w.-]*\d[\w.-]*|@sha256:[0-9a-f]{64})", image)
 
 
 def test_facts_reach_the_next_job() -> None:

@@ -259,9 +259,10 @@ def test_changelog_of_a_first_release_has_features_only() -> None:
     assert not re.search(repairs, (ROOT / "CHANGELOG.rst").read_text())
 
 
-def test_requirements_and_galaxy_yml_name_the_same_collections() -> None:
+def test_requirements_name_the_collections_of_galaxy_yml_and_then_what_these_need() -> None:
     wanted = [entry["name"] for entry in load("collections/requirements.yml")["collections"]]
-    assert wanted == list(load("galaxy.yml")["dependencies"])
+    own = list(load("galaxy.yml")["dependencies"])
+    assert wanted[: len(own)] == own
 
 
 def test_gates_have_no_exceptions() -> None:

@@ -291,7 +291,8 @@ def test_the_execution_environment_pins_the_same() -> None:
     assert wanted["galaxy"] == {
         "collections": [{"name": name, "version": version} for name, version in sources.EXECUTION_COLLECTIONS.items()]
     }
-    assert list(sources.EXECUTION_COLLECTIONS) == list(sources.COLLECTIONS)
+    # with what these need: tests/receptor compares
+    assert list(sources.EXECUTION_COLLECTIONS)[: len(sources.COLLECTIONS)] == list(sources.COLLECTIONS)
     tested = (ROOT / "requirements-dev.txt").read_text().splitlines()
     assert {wanted["ansible_runner"]["package_pip"], *wanted["python"]} <= set(tested)
 

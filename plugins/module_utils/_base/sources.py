@@ -308,7 +308,12 @@ COLLECTIONS = {"community.general": ">=7.0.0", "kubernetes.core": ">=3.0.0"}
 # collections/requirements.yml asks for the same.
 EXECUTION_BASE = "registry.fedoraproject.org/fedora-minimal:44"
 EXECUTION_CORE = "2.18.19"
-EXECUTION_COLLECTIONS = {"community.general": "13.5.0", "kubernetes.core": "6.6.0"}
+EXECUTION_COLLECTIONS = {
+    "community.general": "13.5.0",
+    "kubernetes.core": "6.6.0",
+    # what community.general needs
+    "community.library_inventory_filtering_v1": "1.1.5",
+}
 
 # Suites of Debian: of the lab's nodes (newer kernels panic under plain emulation, 6.1 boots everywhere), and those with a generation
 # of containerd each, for tests.
