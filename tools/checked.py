@@ -5,9 +5,9 @@
 
 usage: checked.py
 
-typed      a test types the command as it stands, for recorded nodes (make integration)
-likewise   a test does the same with addresses, a cluster or nodes of its own
-looked at  nobody runs it; what is looked at comes behind it (make unit, as for the commands in sentences, YAML and tables)
+typed     a test types the command as it stands, for recorded nodes (make integration)
+likewise  a test does the same with addresses, a cluster or nodes of its own; it comes behind the target that runs it
+not run   no test ever runs it: only what comes behind it is looked at (make unit, as for the commands in sentences, YAML and tables)
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ansible_collections.fabric.rdma.tests.unit.documentation import (
     rows_of,
     sentences,
     tables,
+    target_of,
 )
 
 # What there is on a page: of one, of several.
@@ -56,7 +57,9 @@ def page(paper: str) -> list[str]:
         lines.append(f"  {row.way:9} {row.command}")
         if row.way == "typed" and paper in SAME:
             lines.append(f"  {'':9}   as in {SAME[paper]}")
-        elif row.way != "typed":
+        elif row.way == "likewise":
+            lines.append(f"  {'':9}   make {target_of(row.by)}: {row.by}")
+        elif row.way == "not run":
             lines.append(f"  {'':9}   {row.by}")
     return lines
 
@@ -71,7 +74,7 @@ def main() -> int:
     ways = [row.way for paper in PAPERS for row in rows_of(paper)]
     print(
         f"checked: {ways.count('typed')} of {len(ways)} commands are typed as they stand, {ways.count('likewise')} likewise, "
-        f"{ways.count('looked at')} are looked at"
+        f"{ways.count('not run')} are never run"
     )
     return 0
 

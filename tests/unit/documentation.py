@@ -522,7 +522,7 @@ def typed(block: Block) -> list[str]:
 
 
 class Row(t.NamedTuple):
-    """A command of a page; way: typed, likewise or looked at; by: the file that types it, the test that does it, or what looks at it."""
+    """A command of a page; way: typed, likewise or not run; by: the file that types it, the test that does it, or what looks at it."""
 
     command: str
     way: str
@@ -543,8 +543,16 @@ def rows_of(paper: str) -> list[Row]:
                 rows.append(Row(plain, "likewise", other))
             else:
                 looks = {CHECKED[program_of(words)][1]: None for words in parts_of(line)}
-                rows.append(Row(plain, "looked at", ", ".join(looks)))
+                rows.append(Row(plain, "not run", ", ".join(looks)))
     return rows
+
+
+def target_of(by: str) -> str:
+    """The target of the Makefile that runs a test, or the playbook of a scenario."""
+    top, name = by.split("/")[:2]
+    if top == "tests":
+        return {"cluster": "kubernetes"}.get(name, name)
+    return name if f"SCENARIOS={name} " in (ROOT / "Makefile").read_text() else "molecule"
 
 
 # --- what is written ------------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ from ansible_collections.fabric.rdma.tests.unit.documentation import (
     rows_of,
     sentences,
     tables,
+    target_of,
     variables,
     wishes_of,
     wrong_with,
@@ -154,7 +155,7 @@ BY_THE_API = {"apply": "rbac.yml", "create": "/token"}
 def test_what_does_a_command_has_its_options_and_variables_and_each_of_its_rows_is_needed() -> None:
     """A pattern that fits no command any more would be forgotten, and one that another takes all from."""
     rows = [row for paper in PAPERS for row in rows_of(paper)]
-    assert {row.way for row in rows} == {"typed", "likewise", "looked at"}
+    assert {row.way for row in rows} == {"typed", "likewise", "not run"}
     lacking = {
         f"{row.by}: {mark}"
         for row in rows
@@ -182,8 +183,29 @@ def test_each_command_is_in_the_list_of_what_was_checked() -> None:
         assert f"{paper}:" in done.stdout
         for row in rows_of(paper):
             assert f"{row.way:9} {row.command}" in listed, paper
+            if row.way == "likewise":
+                assert f"make {target_of(row.by)}: {row.by}" in listed, paper
     total = sum(len(commands(block)) for paper in PAPERS for block in blocks(paper, "console"))
     assert f" of {total} commands " in listed[-1]
+
+
+def test_the_target_that_is_named_runs_the_test() -> None:
+    makefile, tool = ((ROOT / name).read_text() for name in ("Makefile", "tools/molecule"))
+    apart = re.findall(r"grep -vxE '([a-z|]+)'", tool)[0].split("|")
+    named = {row.by for paper in PAPERS for row in rows_of(paper) if row.way == "likewise"}
+    assert {target_of(by) for by in named} == {"integration", "kubernetes", "cluster", "molecule"}
+    for by in named:
+        target, folder = target_of(by), "/".join(by.split("/")[:2])
+        (recipe,) = re.findall(rf"^{target}:.*\n((?:\t.*\n)+)", makefile, re.M)
+        if f"SCENARIOS={target} " in recipe:
+            tests = f"directory: ../../{folder}\n"
+            scenario = (ROOT / "molecule" / target / "molecule.yml").read_text()
+            assert folder == f"molecule/{target}" or tests in scenario, by
+        elif target == "molecule":
+            # all but those that have targets of their own
+            assert Path(folder).name not in apart, by
+        else:
+            assert f" {folder} " in recipe, by
 
 
 @pytest.mark.parametrize(
