@@ -10,6 +10,7 @@ usage: python tools/screenshots.py [--nodes 2,72,1000] [--page report.html] [--o
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +23,8 @@ from ansible_collections.fabric.rdma.tests.unit.browser import DESK, PHONE, Brow
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster, a_history
 
 PICTURE = ROOT / "docs" / "report.webp"
+# Of what the picture was taken (made_of): a test tells when the page has become another one.
+DIGEST = ROOT / "docs" / "report.webp.page"
 # Of this picture: nodes of the cluster, width and height of what is seen, bytes at most.
 NODES, WIDTH, HEIGHT, MOST = 12, 1000, 760, 200_000
 LOOKS = {"light": (False, DESK), "dark": (True, DESK), "phone": (False, PHONE)}
@@ -47,13 +50,26 @@ def take(browser: Browser, page: Path, out: Path) -> bool:
     return not said
 
 
+def pictured() -> str:
+    """The page that the documentation shows: of the same cluster, with the same times and versions, always."""
+    return render_html(a_history(a_cluster(NODES))[0])
+
+
+def made_of(page: str) -> str:
+    """A digest of all that the picture shows, or is cut off by its end: the styles, and the page up to the end of its first section."""
+    seen, end, _rest = page.partition("</section>")
+    assert end
+    return hashlib.sha256(f"{WIDTH} {HEIGHT} {seen}".encode()).hexdigest()
+
+
 def take_picture(directory: Path, browser: Browser) -> int:
     """The beginning of a report, as the documentation shows it."""
     page = directory / "report.html"
-    page.write_text(render_html(a_history(a_cluster(NODES))[0]), encoding="utf-8")
+    page.write_text(pictured(), encoding="utf-8")
     browser.look(width=WIDTH)
     browser.open(page)
     browser.screenshot(PICTURE, HEIGHT, "webp")
+    DIGEST.write_text(f"{made_of(pictured())}\n")
     size = PICTURE.stat().st_size
     print(f"{PICTURE.relative_to(ROOT)}: {size / 1e3:.0f} kB")
     return 0 if size < MOST else 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib.util
 import itertools
 import json
 import os
@@ -513,6 +514,26 @@ def test_a_user_meets_no_placeholder_of_galaxy() -> None:
 def test_the_picture_is_small() -> None:
     assert (ROOT / "docs" / "report.webp").stat().st_size < 200_000
     assert "docs/report.webp" in (ROOT / "README.md").read_text()
+
+
+def test_the_picture_shows_the_report_as_it_is() -> None:
+    """Of the same page a browser of another version may make another picture, so the page is compared."""
+    spec = importlib.util.spec_from_file_location("screenshots", ROOT / "tools" / "screenshots.py")
+    assert spec is not None
+    assert spec.loader is not None
+    screenshots = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(screenshots)
+    page = screenshots.pictured()
+    assert screenshots.made_of(page) == screenshots.DIGEST.read_text().strip(), "run `make picture`"
+    for part in ("What to do", ".badge"):
+        assert part in page.partition("</section>")[0]
+        assert screenshots.made_of(page.replace(part, "other", 1)) != screenshots.made_of(page)
+
+
+def test_the_readme_reads_in_two_minutes() -> None:
+    """460 words, at 230 a minute; blocks and tables are looked at, not read."""
+    prose = re.sub(r"^\|.*$|\]\([^)]*\)", " ", FENCE.sub("", (ROOT / "README.md").read_text()), flags=re.M)
+    assert len(re.findall(r"\w[^\s]*", prose)) <= 460
 
 
 def test_each_page_is_in_the_table_of_contents_and_in_the_readme() -> None:
