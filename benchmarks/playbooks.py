@@ -467,11 +467,15 @@ class Table:
                 wrong.append(
                     f"prepare starts {row['modules_per_host']} modules on a host that needs nothing; one tells it all"
                 )
-            tasks = row["results_per_host"] + (row["skipped_per_host"] or 0)
-            if (tasks - 1) * row["hosts"] > ONCE:
+            if (row["results_per_host"] - 1) * row["hosts"] > ONCE:
                 wrong.append(
-                    f"prepare has {tasks:g} tasks for each of {row['hosts']} hosts that need nothing, skipped ones included; one, and those "
-                    "that run once, are all"
+                    f"prepare has {row['results_per_host']} tasks for each of {row['hosts']} hosts that need nothing; one, and those that "
+                    "run once, are all"
+                )
+            if ((row["skipped_per_host"] or 0) - 1) * row["hosts"] > ONCE:
+                wrong.append(
+                    f"each of {row['hosts']} hosts that need nothing skips {row['skipped_per_host']} tasks of prepare; whether it is the "
+                    "controller is all that each is asked"
                 )
         return wrong
 

@@ -117,16 +117,15 @@ def test_a_command_that_fails_says_what_it_said(tmp_path: Path) -> None:
             20,
             9.0,
             {"results": 60},
-            [
-                "prepare has 3 tasks for each of 20 hosts that need nothing, skipped ones included; one, and those that run once, are all"
-            ],
+            ["prepare has 3.0 tasks for each of 20 hosts that need nothing; one, and those that run once, are all"],
         ),
+        (20, 9.0, {"skipped": 50}, []),
         (
             20,
             9.0,
-            {"skipped": 20},
+            {"skipped": 60},
             [
-                "prepare has 3 tasks for each of 20 hosts that need nothing, skipped ones included; one, and those that run once, are all"
+                "each of 20 hosts that need nothing skips 3.0 tasks of prepare; whether it is the controller is all that each is asked"
             ],
         ),
     ],
