@@ -125,14 +125,12 @@ def hold(lease: Lease, module: AnsibleModule) -> dict[str, t.Any]:
         if other:
             module.warn(other)
             return {"changed": False}
-        return changed(lease.held_by(), lease.holder)
-    before = lease.held_by()
+        return changed(lease.seen, lease.holder)
     if not lease.take():
         lease = Lease(lease.kube, FIRST_PLACE, lease.holder, lease.duration)
-        before = lease.held_by()
         lease.take()
     held = {"namespace": lease.namespace, "holder": lease.holder, "duration": lease.duration}
-    return {**changed(before, lease.holder), "lease": held}
+    return {**changed(lease.seen, lease.holder), "lease": held}
 
 
 def run(module: AnsibleModule) -> dict[str, t.Any]:

@@ -110,19 +110,14 @@ class Lease:
         self._path = f"{self._space}/{_LEASE_NAME}"
         self._shown = f"Lease {namespace}/{_LEASE_NAME}"
         self._renewed = float("-inf")
+        # whose it was when it was last read, also where it had expired
+        self.seen: t.Optional[str] = None
 
     def _find(self) -> t.Optional[Json]:
-        return self.kube.find(self._path, "read " + self._shown)
-
-    def held_by(self) -> t.Optional[str]:
-        """Whose it is, also where it has expired; None where nobody has it, or where Leases must not be seen."""
-        try:
-            found = self._find()
-        except KubeError as exc:
-            if exc.code != 403:
-                raise
-            return None
-        return None if found is None else str((found.get("spec") or {}).get("holderIdentity"))
+        found = self.kube.find(self._path, "read " + self._shown)
+        holder = ((found or {}).get("spec") or {}).get("holderIdentity")
+        self.seen = None if holder is None else str(holder)
+        return found
 
     def other(self) -> t.Optional[str]:
         """Words on somebody else who rolls out; None when nobody does."""
@@ -216,12 +211,11 @@ class Lease:
     def release(self, whoever: bool = False, dry_run: bool = False) -> t.Optional[str]:
         """Give it up, if it is still ours, or whoever holds it. Who held it, None when nobody did that it is taken from."""
         found = self._find()
-        holder = found["spec"].get("holderIdentity") if found is not None else None
-        if found is None or (holder != self.holder and not whoever):
+        if found is None or (self.seen != self.holder and not whoever):
             return None
         if not dry_run:
             self._remove(found)
-        return str(holder)
+        return str(self.seen)
 
     def _remove(self, found: Json) -> None:
         try:
