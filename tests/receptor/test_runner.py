@@ -40,7 +40,7 @@ FEW = {name: (captures, 2, wishes) for name, (captures, _count, wishes) in GROUP
 RENDER = {"rdma_rollout_method": "render"}
 # What ends well without a cluster; what each has to tell.
 WELL: dict[str, tuple[Json, str]] = {
-    "capture": ({}, "Check that no fact sets a wish"),
+    "capture": ({}, "PLAY [Capture]"),
     "compare": ({}, "nothing was known of it"),
     "discover": ({}, "Show what the hosts have"),
     "doctor": ({"doctor_fail_on": "never"}, "Show what was found"),
@@ -54,7 +54,7 @@ WELL: dict[str, tuple[Json, str]] = {
     "rollout": (RENDER, "Plan the groups"),
     "site": ({}, "Show the summary"),
     "verify": ({}, "Check the traffic"),
-    "wishes": ({}, "Check that the wishes are valid"),
+    "wishes": ({}, "Check the wishes"),
 }
 # What each leaves: files below the output directory, and artifacts. The others leave nothing (a recorded host has nothing to be captured).
 FILES = {

@@ -94,7 +94,8 @@ class Flow:
             after, low = self._task(
                 task, state, once or task.get("run_once", False), delegated or "delegate_to" in task
             )
-            state = min(state, after) if "when" in task else after
+            skipped = "when" in task and not self._looks(task, next(iter(set(task) - KEYWORDS), ""))
+            state = min(state, after) if skipped else after
             least = min(least, low, state)
         return state, least
 
@@ -151,15 +152,18 @@ class Flow:
 
     @staticmethod
     def _looks(task: Task, action: str) -> int:
-        """What is known once the task has passed."""
-        if action != "ansible.builtin.assert" or "when" in task or task.get("ignore_errors"):
+        """What is known once the task has passed, or is skipped by its own condition."""
+        if task.get("ignore_errors"):
             return UNKNOWN
         for name, value in task.get("vars", {}).items():
-            if task[action]["that"] == f"{name} | length == 0":
-                if value == "{{ hostvars | fabric.rdma.rdma_foreign(ansible_play_hosts_all) }}":
-                    return ALL
-                if value == "{{ ansible_facts | fabric.rdma.rdma_foreign(host=inventory_hostname) }}":
-                    return OWN
+            # An assert would go through the facts of all hosts twice: for what it asserts, and for what it would say.
+            fails = action == "ansible.builtin.fail" and task.get("when") == f"{name} | length > 0"
+            if fails and value == "{{ hostvars | fabric.rdma.rdma_foreign(ansible_play_hosts_all) }}":
+                return ALL
+            asserts = action == "ansible.builtin.assert" and "when" not in task
+            asserts = asserts and task[action]["that"] == f"{name} | length == 0"
+            if asserts and value == "{{ ansible_facts | fabric.rdma.rdma_foreign(host=inventory_hostname) }}":
+                return OWN
         return UNKNOWN
 
     @staticmethod
@@ -211,7 +215,11 @@ LOOK = {
     "ansible.builtin.assert": {"that": "x | length == 0"},
     "vars": {"x": "{{ ansible_facts | fabric.rdma.rdma_foreign(host=inventory_hostname) }}"},
 }
-LOOK_AT_ALL = {**LOOK, "vars": {"x": "{{ hostvars | fabric.rdma.rdma_foreign(ansible_play_hosts_all) }}"}}
+LOOK_AT_ALL = {
+    "ansible.builtin.fail": {"msg": "{{ x }}"},
+    "when": "x | length > 0",
+    "vars": {"x": "{{ hostvars | fabric.rdma.rdma_foreign(ansible_play_hosts_all) }}"},
+}
 NODE = {"ansible.builtin.stat": {"path": "/x"}}
 NEUTRAL = {"ansible.builtin.debug": {"msg": "x"}}
 POD = {"name": "use", "kubernetes.core.k8s": {"name": "x"}, "delegate_to": "localhost"}
@@ -248,7 +256,16 @@ def test_what_is_not_looked_at_is_found(use: Task, before: list[Task], well: boo
 
 
 def test_what_is_done_once_needs_a_look_at_all() -> None:
-    for looks, well in (([LOOK], False), ([LOOK_AT_ALL], True), ([LOOK_AT_ALL, LOOK], False)):
+    sometimes = {**LOOK_AT_ALL, "when": "x | length > 0 and y"}
+    twice = {**LOOK, "vars": LOOK_AT_ALL["vars"]}
+    for looks, well in (
+        ([LOOK], False),
+        ([LOOK_AT_ALL], True),
+        ([LOOK_AT_ALL, LOOK], False),
+        ([sometimes], False),
+        ([twice], False),
+        ([{**LOOK_AT_ALL, "ignore_errors": True}], False),
+    ):
         flow = Flow()
         flow.tasks([*looks, {**POD, "run_once": True}], UNKNOWN)
         assert (flow.problems == []) == well
