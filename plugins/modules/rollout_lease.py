@@ -113,19 +113,28 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import 
 
 
 def changed(before: t.Optional[str], after: t.Optional[str]) -> dict[str, t.Any]:
-    """What is said of a holder and the next one."""
+    """What is said of a Lease by its holder, and of the one that is there afterwards: "" where it names nobody, None without a Lease."""
     if before == after:
         return {"changed": False}
-    return {"changed": True, "diff": {"before": {"holder": before}, "after": {"holder": after}}}
+    shown = [{} if holder is None else {"holder": holder} for holder in (before, after)]
+    return {"changed": True, "diff": {"before": shown[0], "after": shown[1]}}
+
+
+def predicted(lease: Lease, module: AnsibleModule) -> dict[str, t.Any]:
+    """Who has begun before its namespace was there holds the one in FIRST_PLACE, and goes on with it."""
+    places = [lease] if lease.namespace == FIRST_PLACE else [lease, Lease(lease.kube, FIRST_PLACE, lease.holder)]
+    for each in places:
+        other = each.other_for_a_check()
+        if other:
+            module.warn(other)
+            return {"changed": False}
+    held = lease.holder in [each.seen for each in places]
+    return changed(lease.holder if held else lease.seen, lease.holder)
 
 
 def hold(lease: Lease, module: AnsibleModule) -> dict[str, t.Any]:
     if module.check_mode:
-        other = lease.other_for_a_check()
-        if other:
-            module.warn(other)
-            return {"changed": False}
-        return changed(lease.seen, lease.holder)
+        return predicted(lease, module)
     if not lease.take():
         lease = Lease(lease.kube, FIRST_PLACE, lease.holder, lease.duration)
         lease.take()
@@ -140,7 +149,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     if parameters["state"] == "held":
         return hold(lease, module)
     holder = lease.release(parameters["state"] == "broken", module.check_mode)
-    return {**changed(holder, None), "holder": holder}
+    return {**changed(holder, None), "holder": holder or None}
 
 
 def main() -> None:

@@ -132,10 +132,15 @@ def test_what_is_beside_a_rollout_fits_the_matrix(site: Site) -> None:
     lease = {"namespace": "default", "state": "held", "holder": "root@here/1"}
     changes(site, "rollout_lease", lease)
     taken = {"namespace": "default", "state": "broken"}
-    assert changes(site, "rollout_lease", taken)["diff"] == {
-        "before": {"holder": "root@here/1"},
-        "after": {"holder": None},
-    }
+    broken = changes(site, "rollout_lease", taken)
+    assert (broken["holder"], broken["diff"]) == ("root@here/1", {"before": {"holder": "root@here/1"}, "after": {}})
+    # in a namespace that is not there yet, the other place has it
+    elsewhere = {**lease, "namespace": "not-there-yet"}
+    assert changes(site, "rollout_lease", elsewhere)["lease"]["namespace"] == "default"
+    refused = said(site, "rollout_lease", {**elsewhere, "holder": "root@there/2"}, check=True)
+    assert refused["changed"] is False
+    assert "is held by root@here/1" in json.dumps(refused["warnings"])
+    changes(site, "rollout_lease", taken)
     kept = state(site)
     for check in (True, False):
         assert "holder" in said(site, "rollout_lease", {"namespace": "default"}, check)["msg"]

@@ -325,6 +325,9 @@ def test_the_table_names_stages_that_are_left_out(checkout: Path, last: str, cod
     assert done == code
     assert list(table(output)) == ["three", last, "recorded"]
     assert table(output)["recorded"] == ["left out"]
+    # what has failed is another one
+    assert (f'Stopped at the stage "{last}"' in output) is bool(code)
+    assert "No such file" not in output
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,8 @@ class Site:
         It tells the API server every ten seconds, and on a fast node the next Pod may have offered the resource before that: it is deleted, too.
         """
 
+        assert self.plugin_pods(node)
+
         def nothing() -> bool:
             for pod in self.plugin_pods(node):
                 name = f"metadata.name={pod['metadata']['name']}"

@@ -209,13 +209,13 @@ class Lease:
                 return
 
     def release(self, whoever: bool = False, dry_run: bool = False) -> t.Optional[str]:
-        """Give it up, if it is still ours, or whoever holds it. Who held it, None when nobody did that it is taken from."""
+        """Give it up, if it is still ours, or whoever holds it. Who held it, "" where it named nobody; None when nothing is deleted."""
         found = self._find()
         if found is None or (self.seen != self.holder and not whoever):
             return None
         if not dry_run:
             self._remove(found)
-        return str(self.seen)
+        return self.seen or ""
 
     def _remove(self, found: Json) -> None:
         try:
