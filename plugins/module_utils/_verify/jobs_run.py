@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import time
 import typing as t
+from functools import partial
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.client import Client
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import raise_what_was_lost
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Job, path_of, state_of, why_of
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import (
+    PATIENCE,
+    code_of,
+    make_patiently,
+    patiently,
+)
 
 __all__ = ["remove_objects", "run_job"]
 
@@ -19,15 +26,10 @@ Json = t.Dict[str, t.Any]
 
 _POLL_SECONDS = 2.0
 _GONE_SECONDS = 120
-_PATIENCE = 3
 _MOST_BYTES = 2 << 20
 # NCCL_DEBUG=INFO on a thousand GPUs prints some 10 MB: the ways of the data at the beginning, figures at the end.
 _FIRST_BYTES, _LAST_LINES = 1 << 20, 4000
 _JOB, _ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
-
-
-def _code(exc: FabricError) -> int:
-    return int(getattr(exc, "code", 0))
 
 
 def _doing(verb: str, item: t.Mapping[str, t.Any]) -> str:
@@ -39,9 +41,10 @@ def _found(client: Client, job: Job, selector: str) -> list[Json]:
     found: list[Json] = []
     for path, item in {path_of(item, name=False): item for item in job.objects}.items():
         try:
-            rows = client.list(path, f"list {item['kind']}s in {job.namespace}", labelSelector=selector)
+            doing = f"list {item['kind']}s in {job.namespace}"
+            rows = patiently(partial(client.list, path, doing, labelSelector=selector))
         except FabricError as exc:
-            if _code(exc) != 404:
+            if code_of(exc) != 404:
                 raise
             continue
         # items of a list do not say their kind
@@ -62,9 +65,9 @@ def remove_objects(client: Client, job: Job, selector: str) -> list[str]:
             options = {"propagationPolicy": "Background", "preconditions": {"uid": item["metadata"]["uid"]}}
             body = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
             try:
-                client.request("DELETE", path_of(item), _doing("delete", item), body=body)
+                patiently(partial(client.request, "DELETE", path_of(item), _doing("delete", item), body=body))
             except FabricError as exc:
-                if _code(exc) not in (404, 409):
+                if code_of(exc) not in (404, 409):
                     raise
         if time.monotonic() > end:
             raise FabricError(
@@ -101,14 +104,14 @@ def run_job(client: Client, job: Job, timeout: int) -> tuple[str, t.Optional[Jso
     """(what its launcher printed, {cause, remedy} when it failed). The caller removes what was made."""
     try:
         for item in job.objects:
-            client.request("POST", path_of(item, name=False), _doing("make", item), body=item)
+            make_patiently(partial(client.request, "POST", path_of(item, name=False), _doing("make", item), body=item))
     except FabricError as exc:
         remedy = {
             404: "install the MPI Operator, and for ComputeDomains NVIDIA's DRA driver",
             409: "somebody has one of this name: remove it, or rename it in the manifest",
             403: "give the user of the kubeconfig the rights that the role verify_pod names",
         }
-        return "", {"cause": str(exc), "remedy": remedy.get(_code(exc), "")}
+        return "", {"cause": str(exc), "remedy": remedy.get(code_of(exc), "")}
     (main,) = [item for item in job.objects if item["kind"] == "MPIJob"]
     end, silent = time.monotonic() + timeout, 0
     while True:
@@ -124,7 +127,7 @@ def run_job(client: Client, job: Job, timeout: int) -> tuple[str, t.Optional[Jso
             log = _log(client, job, pods)
         except FabricError as exc:
             silent += 1
-            if _code(exc) in (401, 403, 404) or silent >= _PATIENCE:
+            if code_of(exc) in (401, 403, 404) or silent >= PATIENCE:
                 return "", {"cause": str(exc), "remedy": ""}
             continue
         if state == "succeeded":

@@ -15,6 +15,13 @@ from dataclasses import dataclass, field
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.client import Client
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import raise_what_was_lost
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import (
+    PATIENCE,
+    code_of,
+    make_patiently,
+    passing,
+    patiently,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     CONTAINER,
     SIDES,
@@ -44,8 +51,6 @@ _POLL_SECONDS = 1.0
 _GRACE_SECONDS = 10
 # For what was deleted to be gone: its ports may be taken until then.
 _GONE_SECONDS = 60
-# Requests that get no answer one after the other, before a round is given up.
-_PATIENCE = 3
 _MOST_BYTES = 1 << 20
 
 
@@ -77,11 +82,11 @@ class Api:
 
     def make(self, body: Json) -> None:
         name = body["metadata"]["name"]
-        self._client.request("POST", self._path, f"make Pod {self.namespace}/{name}", body=body)
+        make_patiently(lambda: self._client.request("POST", self._path, f"make Pod {self.namespace}/{name}", body=body))
 
     def log(self, name: str) -> str:
-        doing = f"read the log of Pod {self.namespace}/{name}"
-        return self._client.text(f"{self._path}/{name}/log", doing, container=CONTAINER, limitBytes=str(_MOST_BYTES))
+        path, doing = f"{self._path}/{name}/log", f"read the log of Pod {self.namespace}/{name}"
+        return patiently(lambda: self._client.text(path, doing, container=CONTAINER, limitBytes=str(_MOST_BYTES)))
 
     def delete(self, pod: Json) -> None:
         """Exactly this Pod; one that is gone is fine."""
@@ -92,7 +97,7 @@ class Api:
             self._client.request("DELETE", f"{self._path}/{name}", f"delete Pod {self.namespace}/{name}", body=body)
         except FabricError as exc:
             # 409: another one of this name is there, which is not ours to delete
-            if getattr(exc, "code", 0) not in (404, 409):
+            if code_of(exc) not in (404, 409):
                 raise
 
 
@@ -100,11 +105,20 @@ def _delete_all(api: Api, find: t.Callable[[], dict[str, Json]]) -> list[str]:
     """Deletes what is found, and waits until it is gone. Names of it."""
     end = time.monotonic() + _GONE_SECONDS
     names: set[str] = set()
+    unanswered = 0
     while True:
-        there = find()
-        for name, pod in there.items():
-            names.add(name)
-            api.delete(pod)
+        try:
+            there = find()
+            for name, pod in there.items():
+                names.add(name)
+                api.delete(pod)
+            unanswered = 0
+        except FabricError as exc:
+            unanswered += 1
+            if unanswered == PATIENCE or not passing(exc):
+                raise
+            time.sleep(_POLL_SECONDS)
+            continue
         if not there:
             return sorted(names)
         if time.monotonic() > end:
@@ -122,15 +136,11 @@ def remove_leftovers(api: Api) -> list[str]:
 
 def clear(api: Api) -> None:
     """Removes the Pods of this run. What may be left is in api.left then: the next run finds it, and its kubelets end it."""
-    for number in range(_PATIENCE):
-        try:
-            _delete_all(api, api.of_this_run)
-            api.left = ""
-            return
-        except FabricError as exc:
-            if number + 1 == _PATIENCE:
-                api.left = str(exc)
-            time.sleep(_POLL_SECONDS)
+    try:
+        _delete_all(api, api.of_this_run)
+        api.left = ""
+    except FabricError as exc:
+        api.left = str(exc)
 
 
 def watch(
@@ -152,7 +162,7 @@ def watch(
             silent = 0
         except FabricError as exc:
             silent += 1
-            if getattr(exc, "code", 0) in (401, 403, 404) or silent >= _PATIENCE:
+            if code_of(exc) in (401, 403, 404) or silent >= PATIENCE:
                 give_up(exc)
             continue
         step(pods)
@@ -210,7 +220,7 @@ class _Round:
             words = words_of(pair.tests, side, self._wish, pair.first_port, address)
             self._api.make(pod_body(self._wish, name, pair.nodes[side], pair.resources[side], words))
         except FabricError as exc:
-            remedy = "" if getattr(exc, "code", 0) != 403 else _FORBIDDEN
+            remedy = "" if code_of(exc) != 403 else _FORBIDDEN
             self._finish(pair, {"cause": str(exc), "remedy": remedy}, side)
 
     def _step(self, pair: _Pair, pods: t.Mapping[str, Json]) -> None:

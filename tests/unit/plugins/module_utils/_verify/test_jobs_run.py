@@ -152,6 +152,22 @@ def test_a_cluster_that_is_silent_is_given_up() -> None:
     assert (log, bool(problem)) == ("", True)
 
 
+@pytest.mark.parametrize("code", [500, 429, -1])
+@pytest.mark.parametrize("method", ["POST", "DELETE", "GET"])
+def test_a_request_that_is_refused_for_a_moment_is_made_again(code: int, method: str) -> None:
+    left = [2]
+
+    def refuse(asked: str, _path: str) -> int:
+        left[0] -= asked == method
+        return code if asked == method and left[0] >= 0 else 0
+
+    cluster, job = JobCluster(refuse=refuse), the_job("nccl-tcp")
+    assert run_job(cluster, job, 60) == ("figures of new", None)
+    assert remove_objects(cluster, job, OURS) == [f"{item['kind']} {item['metadata']['name']}" for item in job.objects]
+    assert cluster.objects == {}
+    assert left[0] < 0
+
+
 def test_kinds_that_a_cluster_does_not_know_have_nothing_to_remove() -> None:
     cluster = JobCluster(refuse=lambda method, _path: 404 if method == "GET" else 0)
     assert remove_objects(cluster, the_job(), OURS) == []

@@ -26,7 +26,15 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.tes
     a_wish,
     recorded,
 )
-from ansible_collections.fabric.rdma.tests.unit.pod_cluster import PodCluster, ended, healthy, on, running, side_of
+from ansible_collections.fabric.rdma.tests.unit.pod_cluster import (
+    PodCluster,
+    Refused,
+    ended,
+    healthy,
+    on,
+    running,
+    side_of,
+)
 
 Json = dict[str, t.Any]
 OWNER = {"app.kubernetes.io/managed-by": "fabric.rdma", "rdma.fabric/inventory": "default"}
@@ -228,11 +236,73 @@ def test_a_cluster_that_is_gone_meanwhile() -> None:
     assert not cluster.pods
 
 
+class Refusing:
+    """Refuses the first so many requests of a method whose path ends with a text."""
+
+    def __init__(self, code: int, times: int, method: str, end: str) -> None:
+        self._code, self._times, self._method, self._end = code, times, method, end
+        self.refused: list[str] = []
+
+    def __call__(self, method: str, path: str) -> int:
+        if method != self._method or not path.endswith(self._end) or len(self.refused) == self._times:
+            return 0
+        self.refused.append(path)
+        return self._code
+
+
 def test_a_log_that_cannot_be_read() -> None:
-    cluster = PodCluster(healthy, good, lambda _method, path: 403 if path.endswith("/log") else 0)
+    refusing = Refusing(403, 99, "GET", "-client/log")
+    cluster = PodCluster(healthy, good, refusing)
     ((answer,),) = measured(cluster, a_pair())
     assert "cannot read the log of Pod default/fabric-rdma-verify-abc-0-client: refused" in causes(answer)
+    assert len(refusing.refused) == 1
     assert not cluster.pods
+
+
+@pytest.mark.parametrize("code", [500, 503, 429, -1])
+@pytest.mark.parametrize(("method", "end"), [("GET", "-client/log"), ("POST", "/pods")])
+def test_what_a_busy_kubelet_or_api_server_refuses_is_asked_three_times(code: int, method: str, end: str) -> None:
+    refusing = Refusing(code, 2, method, end)
+    cluster = PodCluster(healthy, good, refusing)
+    ((answer,),) = measured(cluster, a_pair())
+    assert causes(answer) == ["", ""]
+    assert len(refusing.refused) == 2
+    refusing = Refusing(code, 99, method, end)
+    cluster = PodCluster(healthy, good, refusing)
+    ((answer,),) = measured(cluster, a_pair())
+    assert all(": refused" in cause for cause in causes(answer))
+    assert len(refusing.refused) == 3
+    assert not cluster.pods
+
+
+def test_a_pod_of_which_the_api_server_did_not_say_that_it_made_it_is_used() -> None:
+    class Cluster(PodCluster):
+        """Makes the first Pod, and loses the answer."""
+
+        lost = 0
+
+        def request(
+            self, method: str, path: str, doing: str, query: t.Sequence[tuple[str, str]] = (), body: t.Any = None
+        ) -> Json:
+            if method == "POST" and body["metadata"]["name"] in self.pods:
+                raise Refused(f"cannot {doing}: there is one", 409)
+            answer = super().request(method, path, doing, query, body)
+            if method == "POST" and not self.lost:
+                self.lost = 1
+                raise Refused(f"cannot {doing}: no answer", 0)
+            return answer
+
+    cluster = Cluster(healthy, good)
+    ((answer,),) = measured(cluster, a_pair())
+    assert cluster.lost
+    assert causes(answer) == ["", ""]
+    assert not cluster.pods
+
+
+def test_a_pod_that_was_there_before_is_not_ours() -> None:
+    refusing = Refusing(409, 1, "POST", "/pods")
+    ((answer,),) = measured(PodCluster(healthy, good, refusing), a_pair())
+    assert all(": refused" in cause for cause in causes(answer))
 
 
 def test_pods_that_cannot_be_removed_are_reported() -> None:
