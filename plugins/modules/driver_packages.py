@@ -97,63 +97,16 @@ complete:
   type: bool
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages import no_way_back
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages_run import (
     Manager,
     PackagesError,
-    Record,
     find_manager,
 )
-
-Json = t.Dict[str, t.Any]
-
-
-def check(manager: Manager, check_mode: bool) -> list[str]:
-    # a driver that was never proved is not what a failure goes back to
-    installed = Record(manager).before()
-    names = sorted(name for name in installed if is_stack_package(name))
-    if not names:
-        return []
-    failed: list[str] = []
-    if not check_mode:
-        # a node that nobody has asked for long knows versions that are gone by now, and not those that came
-        try:
-            manager.refresh()
-        except PackagesError as exc:
-            failed = [f"what its repositories no longer have ({exc})"]
-    return no_way_back(installed, manager.offered(names)) + failed
-
-
-def act(manager: Manager, state: str, check_mode: bool, packages: t.Sequence[str] = ()) -> Json:
-    if state == "checked":
-        return {"changed": False, "no_way_back": check(manager, check_mode)}
-    if state == "settled":
-        due = manager.unsettled()
-        if due and not check_mode:
-            manager.settle()
-        return {"changed": bool(due), **({"diff": {"prepared": "".join(f"{each}\n" for each in due)}} if due else {})}
-    record = Record(manager)
-    result: Json = {"changed": False, "found": record.found}
-    if state == "restored":
-        before = record.now()
-        outcome = record.predict() if check_mode else record.undo()
-        result.update(outcome._asdict(), changed=bool(outcome.restored))
-        if outcome.restored and check_mode:
-            result["diff"] = {"prepared": "".join(f"{each}\n" for each in outcome.restored)}
-        elif outcome.restored:
-            result["diff"] = {"before": before, "after": record.now()}
-    elif state == "opened" and not check_mode:
-        record.open(packages)
-    elif not check_mode:
-        {"closed": record.close, "forgotten": record.forget}[state]()
-    return result
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages_state import reach
 
 
 def main() -> None:
@@ -182,7 +135,7 @@ def main() -> None:
                 raise
             # only dpkg leaves something to end
             manager = Manager(run, module.params["lock_timeout"])
-        result = act(manager, module.params["state"], module.check_mode, module.params["packages"])
+        result = reach(manager, module.params["state"], module.check_mode, module.params["packages"])
     except FabricError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:

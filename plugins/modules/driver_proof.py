@@ -73,6 +73,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.difference impor
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.places import DRIVER_PROOF
 from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import forget, recall, remember
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_proof import due
 
 
 def main() -> None:
@@ -94,19 +95,9 @@ def main() -> None:
         if params["state"] == "due":
             with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
                 boot_id = handle.read().strip()
-            devices = active_ports(params["facts"])
             # what Ansible shows of the arguments, and keeps in events
-            params["facts"] = {"devices": devices}
-            if before is not None and not devices:
-                devices = before["devices"]
-            wanted = {
-                "version": 1,
-                "method": params["method"],
-                "release": params["version"],
-                "installed": params["installed"],
-                "boot_id": boot_id,
-                "devices": devices,
-            }
+            params["facts"] = {"devices": active_ports(params["facts"])}
+            wanted = due(params, boot_id, before)
         changed = before != wanted
         if changed and not module.check_mode:
             if wanted is None:

@@ -79,35 +79,9 @@ programs:
       sample: lldpctl is not there
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
-
-# A subnet of ten thousand hosts prints some 20 MB.
-_MOST_TEXT = 64 << 20
-_PACKAGES = {"ibnetdiscover": "infiniband-diags", "lldpctl": "lldpd"}
-
-
-def run(module: AnsibleModule, program: str, arguments: list[str]) -> dict[str, t.Any]:
-    """What one run of a program printed, or why it did not."""
-    path = module.get_bin_path(program)
-    if path is None:
-        return {"program": program, "text": "", "error": f"{program} is not there (package {_PACKAGES[program]})"}
-    # of coreutils: a program that waits for an answer that never comes is ended
-    timeout = module.get_bin_path("timeout")
-    command = [timeout, str(module.params["timeout"])] if timeout else []
-    try:
-        status, output, error = run_program([*command, path, *arguments])
-    except OSError as exc:
-        return {"program": program, "text": "", "error": f"{path}: {exc.strerror}"}
-    if status == 124 and timeout:
-        return {"program": program, "text": "", "error": f"it did not end in {module.params['timeout']} seconds"}
-    if status != 0 or len(output) > _MOST_TEXT:
-        why = " ".join((error or output).split())[:300] if status else "it printed more than any fabric has"
-        return {"program": program, "text": "", "error": why or f"it ended with status {status}"}
-    return {"program": program, "text": output, "error": None}
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.fabric import look
 
 
 def main() -> None:
@@ -125,23 +99,9 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    found: list[dict[str, t.Any]] = []
-    if "ibnetdiscover" in module.params["programs"]:
-        ways = [["-C", str(each["device"]), "-P", str(each["port"])] for each in module.params["ports"]] or [[]]
-        for arguments in ways:
-            told = run(module, "ibnetdiscover", arguments)
-            # ports of one subnet see the same
-            if told["text"] and any(_links(told["text"]) == _links(each["text"]) for each in found):
-                continue
-            found.append(told)
-    if "lldpctl" in module.params["programs"]:
-        found.append(run(module, "lldpctl", ["-f", "json"]))
-    module.exit_json(changed=False, programs=found)
-
-
-def _links(text: str) -> list[str]:
-    """What ibnetdiscover printed without its comments, which have the time and the port that it looked from, in any order."""
-    return sorted(line for line in text.splitlines() if line and not line.startswith("#"))
+    params = module.params
+    told = look(params["programs"], params["ports"], params["timeout"], module.get_bin_path)
+    module.exit_json(changed=False, programs=told)
 
 
 if __name__ == "__main__":

@@ -94,9 +94,6 @@ backup_file:
   sample: /etc/multipath/conf.d/volumes.conf.1234.2026-11-21@05:30:00~
 """
 
-import base64
-import binascii
-import hashlib
 import os
 import re
 import typing as t
@@ -104,10 +101,14 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import fetch_url
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import (
-    content_difference,
-    mode_difference,
+from ansible_collections.fabric.rdma.plugins.module_utils._base.checksum import Checksum
+from ansible_collections.fabric.rdma.plugins.module_utils._base.content import (
+    check_download,
+    decoded,
+    difference_of,
+    mode_of,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError, WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     MOST,
     back_up,
@@ -115,40 +116,24 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     read,
     replace,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 
 # Where the content comes from.
 SOURCES = ("content", "content_base64", "src", "url")
 
 
-def expected(module: AnsibleModule) -> tuple[str, str]:
-    """The algorithm and the digest that are wished for."""
-    name, _colon, digest = module.params["checksum"].partition(":")
-    length = {"sha224": 56, "sha256": 64, "sha384": 96, "sha512": 128}.get(name)
-    if length is None or not re.fullmatch(f"[0-9a-fA-F]{{{length}}}", digest):
-        module.fail_json(
-            msg=f"checksum is '{name}:{digest}'; expected sha256: and 64 hexadecimal digits, or sha224, sha384, sha512"
-        )
-    return name, digest.lower()
-
-
 def download(module: AnsibleModule, before: t.Optional[bytes]) -> bytes:
     """What is at the address; nothing is asked for when the file has it."""
     url = module.params["url"]
-    name, digest = expected(module)
+    checksum = Checksum.of(module.params["checksum"], "checksum")
     if not re.match("https?://", url):
-        module.fail_json(msg=f"url is '{url}'; expected an address with http or https")
-    if before is not None and hashlib.new(name, before).hexdigest() == digest:
+        raise WishError(f"url is '{url}'; expected an address with http or https")
+    if before is not None and checksum.like(before) == checksum:
         return before
     response, info = fetch_url(module, url, timeout=30)
     if response is None or info["status"] != 200:
-        module.fail_json(msg=f"{url} cannot be downloaded: {info['msg']}")
+        raise FabricError(f"{url} cannot be downloaded: {info['msg']}")
     data: bytes = response.read(MOST + 1)
-    if len(data) > MOST:
-        module.fail_json(msg=f"{url} is larger than {MOST >> 20} MiB")
-    found = hashlib.new(name, data).hexdigest()
-    if found != digest:
-        module.fail_json(msg=f"{url} has the checksum {name}:{found}, not {name}:{digest}; nothing was written")
+    check_download(url, data, checksum)
     return data
 
 
@@ -160,13 +145,10 @@ def wanted(module: AnsibleModule, before: t.Optional[bytes]) -> bytes:
     if params["src"] is not None:
         data = read(params["src"])
         if data is None:
-            module.fail_json(msg=f"{params['src']}: No such file or directory")
+            raise WishError(f"{params['src']}: No such file or directory")
         return data
     if params["content_base64"] is not None:
-        try:
-            return base64.b64decode(params["content_base64"], validate=True)
-        except (binascii.Error, ValueError) as exc:
-            module.fail_json(msg=f"content_base64 cannot be decoded: {exc}")
+        return decoded(params["content_base64"])
     return t.cast(str, params["content"]).encode("utf-8", "surrogateescape")
 
 
@@ -205,26 +187,22 @@ def main() -> None:
     )
     params = module.params
     path = params["path"]
-    if not re.fullmatch("0?[0-7]{3}", params["mode"]):
-        module.fail_json(msg=f"mode is '{params['mode']}'; expected an octal number of three digits, such as 0644")
-    mode = int(params["mode"], 8) & (0o700 if params["private"] else 0o777)
     result: dict[str, t.Any] = {"changed": False, "path": path}
     try:
+        mode = mode_of(params["mode"], params["private"])
         before = read(path)
         data = wanted(module, before)
         was = None if before is None else os.stat(path).st_mode & 0o777
-        open_to_others = params["private"] and was is not None and was & 0o077 != 0
-        result["changed"] = before != data or open_to_others
-        if result["changed"] and not module.check_mode:
+        difference = difference_of(path, before, data, was, params["private"])
+        if difference and not module.check_mode:
             kept = write(module, path, data, before, mode)
             result.update({"backup_file": kept} if kept else {})
+    except FabricError as exc:
+        module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename or path}: {exc.strerror}")
-    if before != data:
-        # what is replaced may have the password of an address that nobody names any more
-        result["diff"] = content_difference(path, before, data, without_password)
-    elif open_to_others and was is not None:
-        result["diff"] = mode_difference(path, was, was & 0o700)
+    if difference:
+        result.update(changed=True, diff=difference)
     module.exit_json(**result)
 
 

@@ -222,22 +222,10 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError, WishError
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import (
-    MEMORIES,
-    PROGRAMS,
-    command_line,
-    explain,
-    explain_senseless,
-    measured,
-    timed_out,
-)
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest_run import (
-    default_address,
-    run_clients,
-    start_servers,
-    stop_servers,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.measurement import check_settings, measure, serve
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import MEMORIES, PROGRAMS
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest_run import stop_servers
 
 Json = t.Dict[str, t.Any]
 
@@ -264,89 +252,6 @@ SERVER: Json = {
 }
 
 
-def command(test: Json, tcp_port: int, address: t.Optional[str] = None) -> list[str]:
-    return command_line(
-        test["test"],
-        test["device"],
-        port=test["port"],
-        gid_index=test["gid_index"],
-        message_bytes=test["message_bytes"],
-        iterations=test["iterations"],
-        qps=test["qps"],
-        all_sizes=test["all_sizes"],
-        bidirectional=test["bidirectional"],
-        memory=test["memory"],
-        tcp_port=tcp_port,
-        address=address,
-    )
-
-
-def insist(params: Json, check_mode: bool) -> None:
-    """WishError for values that make no sense, before anything is started. What only a run of the other side gives is missing in a check."""
-    if params["timeout"] < 1 or (params["deadline"] is not None and params["deadline"] < 1):
-        raise WishError(f"timeout is {params['timeout']}, deadline is {params['deadline']}; allowed is 1 or more")
-    for test in params["tests"] or []:
-        command(test, params["first_port"], test["address"] or params["address"])
-    if check_mode:
-        return
-    if params["role"] == "stop" and not params["run_dir"]:
-        raise WishError("role is stop but run_dir is missing")
-    if params["role"] == "client" and len(params["servers"]) != len(params["tests"]):
-        raise WishError(f"there are {len(params['tests'])} tests and {len(params['servers'])} servers")
-
-
-def serve(params: Json) -> Json:
-    commands = []
-    for test in params["tests"]:
-        commands.append((test["test"], lambda port, test=test: command(test, port)))
-    deadline = params["deadline"] or params["timeout"] * (2 * len(commands) + 1) + 120
-    # The spare ones cost a process that waits each. Only a second visit could start them later.
-    outcome = start_servers(commands * 2, params["first_port"], deadline, params["timeout"])
-    results, spares = outcome["results"][: len(commands)], outcome["results"][len(commands) :]
-    for result, spare in zip(results, spares):
-        if not result["listening"] and not result["problem"]:
-            problem = explain(result["output"])
-            result["problem"] = {"cause": problem.cause, "remedy": problem.remedy}
-        result["spare"] = {key: spare[key] for key in ("tcp_port", "listening")}
-    outcome.update(results=results, started=bool(results) and all(result["listening"] for result in results))
-    address = params["address"] or default_address()
-    return {"changed": False, "address": address, **outcome}
-
-
-def run_test(test: Json, tcp_port: int, address: str, timeout: int) -> Json:
-    line = command(test, tcp_port, address)
-    (run,) = run_clients([line], timeout)
-    return {**measured(test["test"], run["output"]), **run, "command": line, "address": address}
-
-
-def measure(params: Json) -> Json:
-    results = []
-    for test, server in zip(params["tests"], params["servers"]):
-        address = test["address"] or params["address"]
-        if not server["tcp_port"] or not server["listening"] or not address:
-            problem = server["problem"] or {
-                "cause": "no server was started" if address else "the address of the server is not known",
-                "remedy": "see the other host" if address else "give the address",
-            }
-            results.append({**measured(test["test"], ""), "status": None, "problem": problem, "address": address})
-            continue
-        run = run_test(test, server["tcp_port"], address, params["timeout"])
-        spare = server.get("spare") or {}
-        again = bool(run["senseless"] and spare.get("listening") and spare.get("tcp_port"))
-        if again:
-            run = run_test(test, spare["tcp_port"], address, params["timeout"])
-        if not run["problem"] and (run["status"] != 0 or not (run["bandwidth_gbps"] or run["latency_us"])):
-            if run["timed_out"]:
-                why = timed_out(params["timeout"], run["output"])
-            elif run["senseless"] and run["status"] == 0:
-                why = explain_senseless(run["senseless"])
-            else:
-                why = explain(run["output"], "", run["status"])
-            run["problem"] = {"cause": why.cause, "remedy": why.remedy}
-        results.append({**run, "repeated": again})
-    return {"changed": False, "results": results}
-
-
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -367,7 +272,7 @@ def main() -> None:
     )
     params = module.params
     try:
-        insist(params, module.check_mode)
+        check_settings(params, module.check_mode)
         if module.check_mode:
             outcome: Json = {"changed": False, "msg": "nothing was measured in check mode"}
             outcome.update(results=[], run_dir=None, started=False, address=params["address"])

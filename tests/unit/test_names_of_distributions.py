@@ -16,6 +16,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.filter.rdma_storage import rdma_storage
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.fabric import PACKAGES
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import read_storage
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import (
@@ -25,7 +26,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_checks
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import daemonset as _manifests
-from ansible_collections.fabric.rdma.plugins.modules import fabric_map
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 # Roles that read names of packages by distribution.
@@ -140,7 +140,7 @@ def test_every_program_that_a_check_misses_has_a_package() -> None:
 def test_the_module_names_a_package_that_all_families_have() -> None:
     """It says one name to everybody: with the table, it would bring twice as much to each node."""
     for row in (*FAMILIES.values(), names_of(None)):
-        assert fabric_map._PACKAGES["ibnetdiscover"] in row.user_space
+        assert PACKAGES["ibnetdiscover"] in row.user_space
 
 
 def test_no_package_is_named_by_the_node() -> None:

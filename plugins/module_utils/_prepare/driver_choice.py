@@ -9,6 +9,7 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import address_of
+from ansible_collections.fabric.rdma.plugins.module_utils._base.checksum import Checksum
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
@@ -84,8 +85,6 @@ def check_wish(wish: t.Mapping[str, t.Any]) -> Json:
     return result
 
 
-# How many digits a checksum of a key has, as fabric.rdma.node_file checks it.
-_CHECKSUMS = {"sha224": 56, "sha256": 64, "sha384": 96, "sha512": 128}
 # What a method does nothing with: whoever sets it wants another method, or believes that it does.
 _IDLE = {
     "none": ("version", "repository", "key", "key_checksum", "iso", "install_options", "packages", "activate"),
@@ -127,11 +126,8 @@ def _check_source(wish: t.Mapping[str, t.Any], version: str) -> None:
             "rdma_ofed.key is an address: give rdma_ofed.key_checksum (sha256:...) as well, or the path of a file on the controller"
         )
     checksum = str(wish.get("key_checksum") or "")
-    name, _colon, digest = checksum.partition(":")
-    if checksum and (name not in _CHECKSUMS or not re.fullmatch(f"[0-9a-fA-F]{{{_CHECKSUMS[name]}}}", digest)):
-        raise WishError(
-            f"rdma_ofed.key_checksum is {checksum!r}; expected sha256: and 64 hexadecimal digits, or sha224, sha384, sha512"
-        )
+    if checksum:
+        Checksum.of(checksum, "rdma_ofed.key_checksum")
 
 
 def _installed_release(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
