@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 import typing as t
 from dataclasses import dataclass, field
+from functools import partial
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.client import Client
@@ -52,6 +53,8 @@ _GRACE_SECONDS = 10
 # For what was deleted to be gone: its ports may be taken until then.
 _GONE_SECONDS = 60
 _MOST_BYTES = 1 << 20
+# All that may be lost to logs that nobody gives when asked again, such as those of a rack without power.
+_MOST_LOST_SECONDS = 300
 
 
 class Api:
@@ -64,6 +67,8 @@ class Api:
         self.namespace = namespace
         # why Pods of this run may be left, empty when there are none
         self.left = ""
+        # seconds
+        self._lost = 0.0
         self._owner, self._run_label, self._run = owner, run_label, run
         self.labels = {**owner, run_label: run}
 
@@ -86,7 +91,13 @@ class Api:
 
     def log(self, name: str) -> str:
         path, doing = f"{self._path}/{name}/log", f"read the log of Pod {self.namespace}/{name}"
-        return patiently(lambda: self._client.text(path, doing, container=CONTAINER, limitBytes=str(_MOST_BYTES)))
+        ask = partial(self._client.text, path, doing, container=CONTAINER, limitBytes=str(_MOST_BYTES))
+        begun = time.monotonic()
+        try:
+            return ask() if self._lost > _MOST_LOST_SECONDS else patiently(ask)
+        except FabricError:
+            self._lost += time.monotonic() - begun
+            raise
 
     def delete(self, pod: Json) -> None:
         """Exactly this Pod; one that is gone is fine."""

@@ -275,6 +275,16 @@ def test_what_a_busy_kubelet_or_api_server_refuses_is_asked_three_times(code: in
     assert not cluster.pods
 
 
+def test_logs_of_a_rack_without_power_are_soon_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pods_run, "_MOST_LOST_SECONDS", 10)
+    refusing = Refusing(500, 999, "GET", "-client/log")
+    pairs = [a_pair(client=f"c{number}", server=f"s{number}") for number in range(5)]
+    (answers,) = measured(PodCluster(healthy, good, refusing), *pairs)
+    assert all(": refused" in cause for answer in answers for cause in causes(answer))
+    # four seconds each
+    assert len(refusing.refused) == 3 + 3 + 3 + 1 + 1
+
+
 def test_a_pod_of_which_the_api_server_did_not_say_that_it_made_it_is_used() -> None:
     class Cluster(PodCluster):
         """Makes the first Pod, and loses the answer."""
