@@ -23,6 +23,7 @@ import pace
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import OWN_SELECTOR
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import patiently
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import POD_IMAGE
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
 
@@ -213,7 +214,8 @@ class Site:
 
     def log(self, path: str) -> str:
         """What a Pod has printed."""
-        return self.kube.text(f"{path}/log", "read the log")
+        # a node that is busy may have no time for it
+        return patiently(lambda: self.kube.text(f"{path}/log", "read the log"))
 
     def pod(
         self,
