@@ -34,7 +34,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHONDONTWRITEBYTECODE :=
 
 # What runs many playbooks compiles modules and collections once, not in each process (tools/bytecode.py).
-lint integration receptor driver kubernetes cluster networks dranet runtimes molecule scenarios: export PYTHONPATH := $(CURDIR)/.venv/bytecode
+lint integration receptor driver kubernetes cluster networks dranet runtimes matrix molecule scenarios: export PYTHONPATH := $(CURDIR)/.venv/bytecode
 
 .PHONY: help
 help: ## Show this list
@@ -55,9 +55,9 @@ test everything: export FABRIC_RDMA_LEFT_OUT := $(if $(RECORDED),,recorded)
 
 # The nodes of molecule leave a core idle for much of their time: what has no time limits takes it.
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, integration, receptor, molecule (not: driver, kubernetes, cluster, networks, dranet, runtimes, judges)
+test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, integration, receptor, matrix, molecule (not: driver, kubernetes, cluster, networks, dranet, runtimes, judges)
 	@$(SAY_WHAT_IS_LEFT_OUT)
-	@tools/test molecule+lint,docs,sanity bounds unit $(RECORDED) integration receptor
+	@tools/test molecule+lint,docs,sanity bounds unit $(RECORDED) integration receptor+matrix
 
 .PHONY: everything
 everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (more than three hours)
@@ -120,6 +120,11 @@ driver: .venv/.complete ## Run the scenario driver: driver stacks that DKMS real
 .PHONY: kubernetes
 kubernetes: .venv/.complete ## Run the scenario kubernetes: a real control plane (built once, 5 to 15 minutes, then cached)
 	@SCENARIOS=kubernetes tools/molecule $(ARGS)
+
+.PHONY: matrix
+matrix: .venv/.complete ## Check what holds for every module on those that speak to an API server (a real one, built once, 5 to 15 minutes)
+	@tools/apt-install --profile kubernetes
+	@python -m pytest -q -s -m cluster tests/cluster/test_matrix.py $(ARGS)
 
 .PHONY: judges
 judges: .venv/.complete ## Compare plans with what the device plugins' own code offers, and with what a running one gives (built once, 1 to 5 minutes)

@@ -302,7 +302,10 @@ def test_make_test_says_what_it_runs() -> None:
     (everything,) = re.findall(
         r"^everything: .*\n(?:\t.*\n)*\t@tools/test (.+)$", MAKEFILE.replace(" $(RECORDED)", ""), re.M
     )
-    both = {*re.findall(r"\w+", recipe), *re.findall(r"\w+", left_out)} - {"molecule", "cluster"}
+    both = {*re.findall(r"\w+", recipe), *re.findall(r"\w+", left_out)} - {"molecule", "cluster", "matrix"}
+    # the scenario kubernetes runs all tests of a directory
+    assert "tests/cluster/test_matrix.py" in re.findall(r"^matrix: .*\n(?:\t.*\n)*", MAKEFILE, re.M)[0]
+    assert "directory: ../../tests/cluster\n" in (ROOT / "molecule" / "kubernetes" / "molecule.yml").read_text()
     assert sorted(re.findall(r"\w+", everything)) == sorted({*both, "scenarios", "programs"})
     (nodes,) = re.findall(r'^scenarios: .*\n\t@SCENARIOS="(.+)" tools/molecule', MAKEFILE, re.M)
     # the longest first: nothing would be beside its end; it has the tests of pods
