@@ -119,10 +119,14 @@ class Booted:
         )
         self.pid = 0
         end = time.monotonic() + limit(60)
-        while not self._is_up():
-            assert self._outer.poll() is None, self._outer.stdout and self._outer.stdout.read()
-            assert time.monotonic() < end, "systemd does not come up"
-            time.sleep(0.1)
+        try:
+            while not self._is_up():
+                assert self._outer.poll() is None, self._outer.stdout and self._outer.stdout.read()
+                assert time.monotonic() < end, "systemd does not come up"
+                time.sleep(0.1)
+        except BaseException:
+            self.stop()
+            raise
 
     def _is_up(self) -> bool:
         children = f"/proc/{self._outer.pid}/task/{self._outer.pid}/children"
@@ -130,9 +134,13 @@ class Booted:
             found = handle.read().split()
         if not found:
             return False
-        with open(f"/proc/{found[0]}/comm", encoding="ascii") as handle:
-            if handle.read().strip() != "systemd":
-                return False
+        try:
+            with open(f"/proc/{found[0]}/comm", encoding="ascii") as handle:
+                if handle.read().strip() != "systemd":
+                    return False
+        except (FileNotFoundError, ProcessLookupError):
+            # one of the programs that prepare the boot, which has ended meanwhile
+            return False
         self.pid = int(found[0])
         return self.run("systemctl", "is-system-running", check=False).stdout.strip() in ("running", "degraded")
 
@@ -170,7 +178,10 @@ class Booted:
 
     def stop(self) -> None:
         """Ends it with all that runs there."""
-        os.kill(self.pid or self._outer.pid, signal.SIGKILL)
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+        else:
+            self._outer.kill()
         self._outer.wait()
         if self._outer.stdout:
             self._outer.stdout.close()
