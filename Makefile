@@ -56,6 +56,8 @@ test everything: export FABRIC_RDMA_LEFT_OUT := $(if $(RECORDED),,recorded)
 # The nodes of molecule leave a core idle for much of their time: what has no time limits takes it.
 .PHONY: test
 test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, integration, receptor, matrix, molecule (not: driver, kubernetes, cluster, networks, dranet, runtimes, judges)
+	@# in the foreground: a stage in the background cannot ask for a password
+	@tools/apt-install --profile kubernetes
 	@$(SAY_WHAT_IS_LEFT_OUT)
 	@tools/test molecule+lint,docs,sanity bounds unit $(RECORDED) integration receptor+matrix
 

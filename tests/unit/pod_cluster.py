@@ -12,17 +12,19 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import CONTAINER
 from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import kubeconfig_of, written
 
 Json = dict[str, t.Any]
 
 
-class Refused(FabricError):
+class Refused(KubeError):
+    """A refusal, or with the code 0 no answer."""
+
     def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
+        super().__init__(message, code)
+        self.passing = self.passing or code == 0
 
 
 class PodCluster:

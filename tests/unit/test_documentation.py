@@ -589,7 +589,7 @@ def test_what_wishes_connects_to_is_what_pages_say() -> None:
     """No node; the cluster where the run is to change it, or is told where it is."""
     tasks = [task for play in yaml.safe_load((ROOT / "playbooks" / "wishes.yml").read_text()) for task in play["tasks"]]
     modules = {name: task for task in tasks for name in task if name.startswith("fabric.rdma.")}
-    # an action, which Ansible opens no connection for
+    # an action, which asks the host nothing
     assert "_low_level_execute_command" not in (ROOT / "plugins" / "action" / "quiet_value.py").read_text()
     assert set(modules) == {"fabric.rdma.rollout_departures", "fabric.rdma.quiet_value"}
     asks = modules["fabric.rdma.rollout_departures"]

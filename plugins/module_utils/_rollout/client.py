@@ -75,12 +75,17 @@ def _base(version: str) -> str:
     return ("/apis/" if "/" in version else "/api/") + version
 
 
+# Statuses of a server that has no time, or is away for a moment. 500 is also what a kubelet costs that is too busy for a TLS handshake.
+_PASSING = (429, 500, 502, 503, 504)
+
+
 class KubeError(FabricError):
     """A refusal; code is the HTTP status, 0 without one."""
 
     def __init__(self, message: str, code: int = 0, remedy: str = "") -> None:
         super().__init__(message, remedy)
         self.code = code
+        self.passing = code in _PASSING or isinstance(self, Unreachable)
 
 
 class Unreachable(KubeError):

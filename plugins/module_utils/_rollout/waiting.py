@@ -13,7 +13,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
     CONNECTION_OPTIONS,
     Kube,
     KubeError,
-    Unreachable,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected, invocation
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import LEASE_OPTIONS, Lease
@@ -64,7 +63,7 @@ def wait_until_right(
             between()
             reasons = list(look())
         except KubeError as exc:
-            if not isinstance(exc, Unreachable) and exc.code not in (429, 500, 502, 503, 504):
+            if not exc.passing:
                 raise
             reasons = [str(exc)]
         waited = patience.clock() - start

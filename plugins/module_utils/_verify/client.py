@@ -14,7 +14,10 @@ Json = t.Dict[str, t.Any]
 
 
 class Client(t.Protocol):
-    """An API server, as Kube of _rollout is one. Refusals are FabricErrors with the HTTP status as code, 0 without an answer."""
+    """An API server, as Kube of _rollout is one. Refusals are FabricErrors with the HTTP status as code, 0 without an answer.
+
+    passing says of one whether the same may go well in a moment.
+    """
 
     def request(
         self, method: str, path: str, doing: str, query: t.Sequence[tuple[str, str]] = ..., body: t.Any = ...

@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 
-__all__ = ["PATIENCE", "code_of", "make_patiently", "passing", "patiently"]
+__all__ = ["PATIENCE", "code_of", "make_patiently", "patiently"]
 
 T = t.TypeVar("T")
 
@@ -24,22 +24,16 @@ def code_of(exc: FabricError) -> int:
     return int(getattr(exc, "code", 0))
 
 
-def passing(exc: FabricError) -> bool:
-    """Whether the same request may be answered in a moment: 500 is also what a kubelet costs that is too busy for a TLS handshake."""
-    code = code_of(exc)
-    return code in (0, 429) or code >= 500
-
-
 def patiently(ask: t.Callable[[], T]) -> T:
     """What ask returns; asked up to PATIENCE times, as long as nobody refuses for good."""
-    for number in range(1, PATIENCE + 1):
+    for _number in range(1, PATIENCE):
         try:
             return ask()
         except FabricError as exc:
-            if number == PATIENCE or not passing(exc):
+            if not getattr(exc, "passing", False):
                 raise
         time.sleep(_PAUSE_SECONDS)
-    raise AssertionError("the last one has returned or raised")
+    return ask()
 
 
 def make_patiently(make: t.Callable[[], t.Any]) -> None:

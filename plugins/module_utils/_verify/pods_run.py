@@ -20,7 +20,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience impor
     PATIENCE,
     code_of,
     make_patiently,
-    passing,
     patiently,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
@@ -116,20 +115,11 @@ def _delete_all(api: Api, find: t.Callable[[], dict[str, Json]]) -> list[str]:
     """Deletes what is found, and waits until it is gone. Names of it."""
     end = time.monotonic() + _GONE_SECONDS
     names: set[str] = set()
-    unanswered = 0
     while True:
-        try:
-            there = find()
-            for name, pod in there.items():
-                names.add(name)
-                api.delete(pod)
-            unanswered = 0
-        except FabricError as exc:
-            unanswered += 1
-            if unanswered == PATIENCE or not passing(exc):
-                raise
-            time.sleep(_POLL_SECONDS)
-            continue
+        there = patiently(find)
+        for name, pod in there.items():
+            names.add(name)
+            patiently(partial(api.delete, pod))
         if not there:
             return sorted(names)
         if time.monotonic() > end:
