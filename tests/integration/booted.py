@@ -9,6 +9,8 @@ see its processes, files and services, and nothing that they write reaches this 
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -86,6 +88,19 @@ status=$?
 [ "$when" != after ] || die
 exit $status
 """
+
+
+def _remove(group: str) -> None:
+    """A control group, once the last of its processes has gone: who killed them has waited for one only."""
+    end = time.monotonic() + limit(10)
+    while True:
+        try:
+            os.rmdir(group)
+            return
+        except OSError as exc:
+            if exc.errno != errno.EBUSY or time.monotonic() > end:
+                raise
+        time.sleep(0.1)
 
 
 class Booted:
@@ -179,7 +194,9 @@ class Booted:
     def stop(self) -> None:
         """Ends it with all that runs there."""
         if self.pid:
-            os.kill(self.pid, signal.SIGKILL)
+            # it may have ended by itself
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
         else:
             self._outer.kill()
         self._outer.wait()
@@ -187,4 +204,4 @@ class Booted:
             self._outer.stdout.close()
         for group in self._groups:
             for directory, _names, _files in os.walk(group, topdown=False):
-                os.rmdir(directory)
+                _remove(directory)
