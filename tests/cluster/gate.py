@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A proxy before an API server that counts what is changed, and holds one change while a test ends something."""
+"""A proxy before an API server that counts what is changed, holds one change while a test ends something, and has no time for others."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ class Gate:
 
     A change is a request that writes, is not a dry run, and is of no Lease. The one with the number hold is held: before the server has
     seen it, or with answered after it was carried out, in place of its answer. From then on nobody gets an answer.
+
+    busy: for each of the next changes, whether it is refused (503), as by a server that has no time.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
         self.client = kubernetes.config.new_client_from_config(str(kubeconfig))
         self.changes: list[str] = []
         self.hold, self.answered = 0, False
+        self.busy: list[bool] = []
         self.held, self.released = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         gate = self
@@ -84,6 +87,8 @@ class Gate:
         with self._lock:
             if self.held.is_set():
                 return None
+            if self.busy and self.busy.pop(0):
+                return urllib3.HTTPResponse(b'{"kind": "Status", "message": "no time", "code": 503}', status=503)
             last = len(self.changes) + 1 == self.hold
             answer = None if last and not self.answered else self._ask(method, path, headers, body)
             if answer is not None and answer.status != 409:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -17,8 +18,10 @@ import pytest
 import yaml
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.tests.cluster.gate import Gate
 from ansible_collections.fabric.rdma.tests.integration.conftest import ROOT, User
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import INBOX, RESTORED, Node, stand_in
+from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import kubeconfig_of
 
 if t.TYPE_CHECKING:
     from conftest import Site
@@ -104,6 +107,19 @@ def test_a_node_goes_back_to_work(small: Site) -> None:
     assert away(small) == "was-in-work"
     # by the run after one that was killed, too
     drained(small, then=["uncordon"])
+    assert "unschedulable" not in small.node("v100-1")["spec"]
+    assert away(small) is None
+
+
+def test_a_busy_api_server_keeps_no_node_out_of_work(small: Site) -> None:
+    drained(small)
+    kubeconfig = small.directory / "busy"
+    with Gate(small.kubeconfig) as gate:
+        kubeconfig.write_text(json.dumps(kubeconfig_of(gate.url, {})))
+        # of each change twice
+        gate.busy = [True, True, False] * 2
+        drained(small, then=["uncordon"], ofed_kubeconfig=str(kubeconfig))
+        assert gate.busy == []
     assert "unschedulable" not in small.node("v100-1")["spec"]
     assert away(small) is None
 

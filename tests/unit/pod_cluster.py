@@ -22,8 +22,8 @@ Json = dict[str, t.Any]
 class Refused(KubeError):
     """A refusal, or with the code 0 no answer."""
 
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message, code)
+    def __init__(self, message: str, code: int, reason: str = "") -> None:
+        super().__init__(message, code, reason=reason)
         self.passing = self.passing or code == 0
 
 

@@ -21,9 +21,9 @@ sys.path.insert(0, str(ROOT / "molecule" / "shared"))
 import nodes
 import pace
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import OWN_SELECTOR
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import patiently
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import POD_IMAGE
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
 

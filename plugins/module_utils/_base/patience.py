@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 
-__all__ = ["PATIENCE", "code_of", "make_patiently", "patiently"]
+__all__ = ["PATIENCE", "code_of", "passing", "patiently"]
 
 T = t.TypeVar("T")
 
@@ -24,29 +24,23 @@ def code_of(exc: FabricError) -> int:
     return int(getattr(exc, "code", 0))
 
 
-def patiently(ask: t.Callable[[], T]) -> T:
-    """What ask returns; asked up to PATIENCE times, as long as nobody refuses for good."""
-    for _number in range(1, PATIENCE):
+def passing(exc: FabricError) -> bool:
+    """Whether the same request may go well in a moment."""
+    return bool(getattr(exc, "passing", False))
+
+
+def patiently(
+    ask: t.Callable[[], T],
+    passes: t.Callable[[t.Any], bool] = passing,
+    tries: int = PATIENCE,
+    pause: float = _PAUSE_SECONDS,
+) -> T:
+    """What ask returns; asked up to `tries` times, `pause` seconds apart, as long as its refusals pass."""
+    for _number in range(1, tries):
         try:
             return ask()
         except FabricError as exc:
-            if not getattr(exc, "passing", False):
+            if not passes(exc):
                 raise
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(pause)
     return ask()
-
-
-def make_patiently(make: t.Callable[[], t.Any]) -> None:
-    """The same for an object of a name that nobody else uses: one that is there the second time (409) has been made the first time."""
-    asked = 0
-
-    def ask() -> None:
-        nonlocal asked
-        asked += 1
-        try:
-            make()
-        except FabricError as exc:
-            if asked == 1 or code_of(exc) != 409:
-                raise
-
-    patiently(ask)

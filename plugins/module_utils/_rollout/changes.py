@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import json
-import time
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.brief import differences
@@ -24,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     stranger,
 )
 
-__all__ = ["RECORD", "Changes", "Json", "Pair", "Step", "opened_by_systems", "patiently"]
+__all__ = ["RECORD", "Changes", "Json", "Pair", "Step", "opened_by_systems"]
 
 Json = t.Dict[str, t.Any]
 # What is being done, in words, and how.
@@ -363,15 +362,3 @@ def opened_by_systems(kube: Kube, place: str = _RECORDS, but: str = "") -> set[s
             # of a spoilt one, its own system tells
             continue
     return found
-
-
-def patiently(step: t.Callable[[], t.Any], passes: t.Callable[[KubeError], bool], tries: int, pause: float) -> None:
-    """A step whose refusal passes by itself after a moment."""
-    for left in range(tries, -1, -1):
-        try:
-            step()
-            return
-        except KubeError as exc:
-            if not left or not passes(exc):
-                raise
-        time.sleep(pause)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import email.utils
+import functools
 import importlib
 import json
 import os
@@ -22,6 +23,7 @@ import typing as t
 import urllib.parse
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import FIELD_MANAGER, describe, explain
 
@@ -79,12 +81,29 @@ def _base(version: str) -> str:
 _PASSING = (429, 500, 502, 503, 504)
 
 
-class KubeError(FabricError):
-    """A refusal; code is the HTTP status, 0 without one."""
+# Seconds of Retry-After that are waited for at most. The API server says 1.
+_SOON = 10
 
-    def __init__(self, message: str, code: int = 0, remedy: str = "") -> None:
+
+def _later(method: str, code: int, after: t.Any) -> bool:
+    """Whether a refusal is one of KubeError.later. after: the header Retry-After.
+
+    With 429 and 503 nothing was done; what timed out (500, 504) may have been.
+    """
+    known = code in (429, 503) or (method == "GET" and code in _PASSING)
+    return known and re.fullmatch(r"[0-9]{1,4}", str(after)) is not None and int(after) <= _SOON
+
+
+class KubeError(FabricError):
+    """A refusal.
+
+    code: the HTTP status, 0 without one. reason: the API server's word for it, such as AlreadyExists. later: whether nothing was done, and
+    the API server asks to be asked again soon. passing: whether the same may go well in a moment.
+    """
+
+    def __init__(self, message: str, code: int = 0, remedy: str = "", reason: str = "", later: bool = False) -> None:
         super().__init__(message, remedy)
-        self.code = code
+        self.code, self.reason, self.later = code, reason, later
         self.passing = code in _PASSING or isinstance(self, Unreachable)
 
 
@@ -169,7 +188,7 @@ class Kube:
     def __init__(self, kubeconfig: t.Optional[str] = None, context: t.Optional[str] = None) -> None:
         client, self.source = _client(kubeconfig, context)
         configuration = client.configuration
-        # the package, and urllib3, would ask more often, silently, and hide a server that is going down
+        # the package, and urllib3, would ask more often, also a server that is going down
         configuration.retries = False
         configuration.client_go_retries = False
         client.rest_client.pool_manager.connection_pool_kw["retries"] = False
@@ -220,6 +239,20 @@ class Kube:
         content: str = "application/json",
         accept: str = "application/json",
     ) -> bytes:
+        """What it answers. Where it says that it has no time now, and when it will have some, it is asked again, as kubectl does."""
+        asked = functools.partial(self._asked, method, path, doing, query, body, content, accept)
+        return patiently(asked, lambda exc: bool(exc.later))
+
+    def _asked(
+        self,
+        method: str,
+        path: str,
+        doing: str,
+        query: t.Sequence[tuple[str, str]],
+        body: t.Any,
+        content: str,
+        accept: str,
+    ) -> bytes:
         exceptions = library("urllib3.exceptions")
         try:
             answer = self._client.request(
@@ -250,7 +283,10 @@ class Kube:
                 status: t.Any = json.loads(text)
             except (ValueError, RecursionError):
                 status = text
-            raise KubeError(without_password(explain(int(exc.status), status, doing)), int(exc.status)) from exc
+            words = without_password(explain(int(exc.status), status, doing))
+            reason = str(status.get("reason") or "") if isinstance(status, dict) else ""
+            later = _later(method, int(exc.status), (exc.headers or {}).get("Retry-After"))
+            raise KubeError(words, int(exc.status), reason=reason, later=later) from exc
 
     def _no_answer(self, doing: str, reason: str) -> Unreachable:
         return Unreachable(

@@ -15,6 +15,7 @@ import socket
 import typing as t
 import uuid
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import NAME_LIMIT, ManifestError, is_namespace
@@ -192,8 +193,11 @@ class Lease:
 
     def renew(self) -> None:
         """Renew it where a third of its time has gone. KubeError when it is no longer ours: somebody has broken it."""
-        if self.kube.now() - self._renewed < self.duration / 3:
-            return
+        if self.kube.now() - self._renewed >= self.duration / 3:
+            # it is read each time: an attempt that nobody answered may have renewed it
+            patiently(self._renew)
+
+    def _renew(self) -> None:
         for left in range(_TRIES, -1, -1):
             found = self._find()
             if found is None or found["spec"].get("holderIdentity") != self.holder:

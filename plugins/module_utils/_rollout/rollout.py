@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.brief import value_pair
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import (
     Changes,
@@ -15,7 +16,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes impor
     Pair,
     Step,
     opened_by_systems,
-    patiently,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
@@ -281,7 +281,7 @@ class Rollout(Changes):
 
     def _patiently(self, step: t.Callable[[], t.Any]) -> None:
         """The operator's webhook hears a moment later than we do that what was in the way has gone."""
-        patiently(step, lambda exc: webhook_will_agree(str(exc), self._first()), _WEBHOOK_TRIES, _WEBHOOK_PAUSE)
+        patiently(step, lambda exc: webhook_will_agree(str(exc), self._first()), 1 + _WEBHOOK_TRIES, _WEBHOOK_PAUSE)
 
     def perform(self, before_each: t.Callable[[], None] = lambda: None, already: t.Sequence[str] = ()) -> None:
         """Do it: what is in the way, objects, labels, namespaces, then removals. When one fails nevertheless, the error says what has been done and what not.

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import typing as t
+from functools import partial
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import some, stale_on_node
 
@@ -100,7 +102,7 @@ class Stale:
         """Removed resources that a kubelet has put back."""
         back: dict[str, list[str]] = {}
         for name, resources in self.removable.items():
-            node = self.kube.find("/api/v1/nodes/" + name, "read node " + name) or {}
+            node = patiently(partial(self.kube.find, "/api/v1/nodes/" + name, "read node " + name)) or {}
             capacity = (node.get("status") or {}).get("capacity") or {}
             found = [resource for resource in resources if resource in capacity]
             if found:

@@ -17,6 +17,7 @@ import re
 import typing as t
 import zlib
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.brief import label_pairs, line_pair
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import (
     RECORD,
@@ -25,7 +26,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes impor
     Pair,
     Step,
     opened_by_systems,
-    patiently,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
@@ -548,4 +548,4 @@ class SystemRollout(Changes):
             return bool(pending) and not isinstance(exc, Unreachable) and exc.code in (0, 404)
 
         self.kube.forget_kinds()
-        patiently(step, passes, _SERVED_TRIES if pending else 0, _SERVED_PAUSE)
+        patiently(step, passes, _SERVED_TRIES if pending else 1, _SERVED_PAUSE)

@@ -10,15 +10,11 @@ import typing as t
 from functools import partial
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import PATIENCE, code_of, patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.client import Client
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import raise_what_was_lost
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Job, path_of, state_of, why_of
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import (
-    PATIENCE,
-    code_of,
-    make_patiently,
-    patiently,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import make_patiently
 
 __all__ = ["remove_objects", "run_job"]
 
@@ -100,11 +96,18 @@ def _log(client: Client, job: Job, pods: t.Sequence[Json]) -> str:
     return first.rpartition("\n")[0] + "\n" + last
 
 
+def _made(client: Client, item: Json) -> bool:
+    """Whether an object is there with our labels, that of this run among them: somebody else's may have its name."""
+    there = patiently(partial(client.request, "GET", path_of(item), _doing("read", item)))
+    return bool(item["metadata"]["labels"].items() <= (there["metadata"].get("labels") or {}).items())
+
+
 def run_job(client: Client, job: Job, timeout: int) -> tuple[str, t.Optional[Json]]:
     """(what its launcher printed, {cause, remedy} when it failed). The caller removes what was made."""
     try:
         for item in job.objects:
-            make_patiently(partial(client.request, "POST", path_of(item, name=False), _doing("make", item), body=item))
+            make = partial(client.request, "POST", path_of(item, name=False), _doing("make", item), body=item)
+            make_patiently(make, partial(_made, client, item))
     except FabricError as exc:
         remedy = {
             404: "install the MPI Operator, and for ComputeDomains NVIDIA's DRA driver",

@@ -38,7 +38,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     stage_of,
     succeeded,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import Api, clear, watch
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import (
+    OLD_SECONDS,
+    Api,
+    clear,
+    refused_remedy,
+    watch,
+)
 
 __all__ = ["look_at", "ping_rounds", "unanswered"]
 
@@ -85,13 +91,7 @@ class _Watch:
             try:
                 self._api.make(task.body)
             except FabricError as exc:
-                self._finish(
-                    task,
-                    {
-                        "cause": str(exc),
-                        "remedy": "give the user of the kubeconfig the rights that the role verify_pod names",
-                    },
-                )
+                self._finish(task, {"cause": str(exc), "remedy": refused_remedy(exc)})
         watch(
             self._api,
             lambda: [task for task in tasks if not task.done],
@@ -100,9 +100,12 @@ class _Watch:
         )
 
     def _steps(self, tasks: t.Sequence[_Task], pods: t.Mapping[str, Json]) -> None:
+        listed = time.monotonic()
         for task in tasks:
             if not task.done:
                 self._step(tasks, task, pods.get(task.name))
+            if time.monotonic() - listed > OLD_SECONDS:
+                return
 
     def _give_up(self, tasks: t.Sequence[_Task], exc: FabricError) -> None:
         for task in tasks:
@@ -156,12 +159,8 @@ class _Watch:
 
     def remove(self, tasks: t.Iterable[_Task]) -> None:
         for task in tasks:
-            try:
-                if task.pod:
-                    self._api.delete(task.pod)
-            except FabricError:
-                # once more at the end
-                continue
+            if task.pod:
+                self._api.delete_early(task.pod)
 
 
 def look_at(

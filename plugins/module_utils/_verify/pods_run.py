@@ -8,20 +8,17 @@ All pairs of a round are watched at once, by one list of the Pods of this run. A
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 from dataclasses import dataclass, field
 from functools import partial
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import PATIENCE, code_of, patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.client import Client
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import raise_what_was_lost
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import (
-    PATIENCE,
-    code_of,
-    make_patiently,
-    patiently,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import Patience
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     CONTAINER,
     SIDES,
@@ -42,7 +39,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     words_of,
 )
 
-__all__ = ["Api", "clear", "measure_rounds", "remove_leftovers", "watch"]
+__all__ = ["OLD_SECONDS", "Api", "clear", "measure_rounds", "refused_remedy", "remove_leftovers", "watch"]
 
 Json = t.Dict[str, t.Any]
 
@@ -52,8 +49,10 @@ _GRACE_SECONDS = 10
 # For what was deleted to be gone: its ports may be taken until then.
 _GONE_SECONDS = 60
 _MOST_BYTES = 1 << 20
-# All that may be lost to logs that nobody gives when asked again, such as those of a rack without power.
+# All that may be lost to requests that nobody answers, such as those for the logs of a rack without power.
 _MOST_LOST_SECONDS = 300
+# What was listed says nothing any more after so long, as it takes to wait for a log that nobody gives.
+OLD_SECONDS = 5
 
 
 class Api:
@@ -66,8 +65,7 @@ class Api:
         self.namespace = namespace
         # why Pods of this run may be left, empty when there are none
         self.left = ""
-        # seconds
-        self._lost = 0.0
+        self._patience = Patience(_MOST_LOST_SECONDS)
         self._owner, self._run_label, self._run = owner, run_label, run
         self.labels = {**owner, run_label: run}
 
@@ -86,17 +84,19 @@ class Api:
 
     def make(self, body: Json) -> None:
         name = body["metadata"]["name"]
-        make_patiently(lambda: self._client.request("POST", self._path, f"make Pod {self.namespace}/{name}", body=body))
+        doing = f"make Pod {self.namespace}/{name}"
+        make = partial(self._client.request, "POST", self._path, doing, body=body)
+        self._patience.make(doing, make, lambda: name in self.of_this_run())
 
     def log(self, name: str) -> str:
         path, doing = f"{self._path}/{name}/log", f"read the log of Pod {self.namespace}/{name}"
         ask = partial(self._client.text, path, doing, container=CONTAINER, limitBytes=str(_MOST_BYTES))
-        begun = time.monotonic()
-        try:
-            return ask() if self._lost > _MOST_LOST_SECONDS else patiently(ask)
-        except FabricError:
-            self._lost += time.monotonic() - begun
-            raise
+        return self._patience.ask(doing, ask)
+
+    def delete_early(self, pod: Json) -> None:
+        """Deletes a Pod that is done with. One that stays goes with what is left at the end: nothing is insisted on."""
+        with contextlib.suppress(FabricError):
+            self._patience.once(f"delete Pod {self.namespace}/{pod['metadata']['name']}", partial(self.delete, pod))
 
     def delete(self, pod: Json) -> None:
         """Exactly this Pod; one that is gone is fine."""
@@ -206,8 +206,11 @@ class _Round:
         return [pair for pair in self._pairs if pair.stage != "done"]
 
     def _steps(self, pods: t.Mapping[str, Json]) -> None:
+        listed = time.monotonic()
         for pair in self._open():
             self._step(pair, pods)
+            if time.monotonic() - listed > OLD_SECONDS:
+                return
 
     def _give_up(self, exc: FabricError) -> None:
         for pair in self._open():
@@ -221,8 +224,7 @@ class _Round:
             words = words_of(pair.tests, side, self._wish, pair.first_port, address)
             self._api.make(pod_body(self._wish, name, pair.nodes[side], pair.resources[side], words))
         except FabricError as exc:
-            remedy = "" if code_of(exc) != 403 else _FORBIDDEN
-            self._finish(pair, {"cause": str(exc), "remedy": remedy}, side)
+            self._finish(pair, {"cause": str(exc), "remedy": refused_remedy(exc)}, side)
 
     def _step(self, pair: _Pair, pods: t.Mapping[str, Json]) -> None:
         """Looks at the Pods of a pair, and does what is next."""
@@ -305,17 +307,18 @@ class _Round:
             for result, served in zip(pair.answer["client"]["results"], pair.answer["server"]["results"]):
                 result["problem"] = None if served["status"] is not None else served["problem"] or problem
         for pod in pair.pods.values():
-            try:
-                self._api.delete(pod)
-            except FabricError:
-                # once more at the end of the round
-                continue
+            self._api.delete_early(pod)
 
 
 _FORBIDDEN = (
     "Give the user of the kubeconfig the rights that the role verify_pod names; where Pod Security refuses the network of the host, name "
     "another namespace with verify_pod_namespace"
 )
+
+
+def refused_remedy(exc: FabricError) -> str:
+    """What to do about a Pod that cannot be made, beside what the refusal says itself."""
+    return _FORBIDDEN if code_of(exc) == 403 else ""
 
 
 def measure_rounds(

@@ -16,7 +16,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes impor
     Changes,
     Step,
     opened_by_systems,
-    patiently,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError, Unreachable
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
@@ -350,36 +349,6 @@ def test_an_error_says_what_was_done_and_what_was_not(
 
 
 # --- small ones ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("times", "passing", "tries", "asked", "fails"),
-    [
-        (0, True, 3, 1, False),
-        (2, True, 3, 3, False),
-        (3, True, 3, 4, False),
-        (4, True, 3, 4, True),
-        (1, True, 0, 1, True),
-        (1, False, 3, 1, True),
-    ],
-)
-def test_what_passes_by_itself_is_tried_again(times: int, passing: bool, tries: int, asked: int, fails: bool) -> None:
-    calls: list[int] = []
-
-    def step() -> None:
-        calls.append(1)
-        if len(calls) <= times:
-            raise KubeError("not yet", 500 if passing else 403)
-
-    def run() -> None:
-        patiently(step, lambda error: error.code == 500, tries, 0)
-
-    if fails:
-        with pytest.raises(KubeError, match="not yet"):
-            run()
-    else:
-        run()
-    assert len(calls) == asked
 
 
 def record(name: str, namespaces: t.Any, **labels: str) -> Json:

@@ -5,12 +5,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
+import json
 import re
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base import patience
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import client as _kube
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import (
@@ -109,6 +115,91 @@ def test_what_is_deleted_is_what_was_looked_at(tmp_path: Path, monkeypatch: pyte
     assert (method, path) == ("DELETE", "/api/v1/namespaces/n/configmaps/a")
     assert body["preconditions"] == {"uid": "u-1", "resourceVersion": "7"}
     assert body.get("dryRun") == (["All"] if dry_run else None)
+
+
+@contextlib.contextmanager
+def refusing(*refusals: tuple[int, str | None]) -> Iterator[tuple[str, list[str]]]:
+    """An API server that refuses with a status and a Retry-After, one after the other, and answers then: (address, what was asked)."""
+    left, asked = list(refusals), []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            asked.append(f"{self.command} {self.path}")
+            code, after = left.pop(0) if left else (200, None)
+            body = json.dumps({"kind": "Status", "code": code, "reason": "Busy"} if code != 200 else {"items": []})
+            self.send_response(code)
+            if after is not None:
+                self.send_header("Retry-After", after)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def do_GET(self) -> None:
+            self._answer()
+
+        def do_PATCH(self) -> None:
+            self._answer()
+
+        def log_message(self, *_words: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        finally:
+            server.shutdown()
+
+
+@pytest.fixture
+def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    taken: list[float] = []
+    monkeypatch.setattr(patience.time, "sleep", taken.append)
+    return taken
+
+
+NODE = "/api/v1/nodes/n1"
+
+
+@pytest.mark.parametrize(
+    ("method", "refusals", "asked"),
+    [
+        ("GET", [(429, "1")], 2),
+        ("GET", [(503, "1"), (500, "1")], 3),
+        # what was not done can be done
+        ("PATCH", [(429, "1"), (503, "2")], 3),
+    ],
+)
+def test_a_server_that_says_when_it_has_time_is_asked_again(
+    tmp_path: Path, naps: list[float], method: str, refusals: list[tuple[int, str | None]], asked: int
+) -> None:
+    with refusing(*refusals) as (address, seen):
+        Kube(kubeconfig(tmp_path, address)).request(method, NODE, "do it")
+    assert seen == [f"{method} {NODE}"] * asked
+    assert len(naps) == asked - 1
+
+
+@pytest.mark.parametrize(
+    ("method", "refusals", "asked"),
+    [
+        ("GET", [(429, "1")] * 9, 3),
+        ("GET", [(429, None)] * 9, 1),
+        ("GET", [(503, "3600")] * 9, 1),
+        ("GET", [(503, "Sun, 01 Nov 2026 08:49:37 GMT")] * 9, 1),
+        ("GET", [(403, "1")] * 9, 1),
+        # it may have been done
+        ("PATCH", [(504, "1")] * 9, 1),
+    ],
+)
+def test_a_server_that_does_not_say_so_or_has_no_time_for_long_is_not(
+    tmp_path: Path, naps: list[float], method: str, refusals: list[tuple[int, str | None]], asked: int
+) -> None:
+    with refusing(*refusals) as (address, seen), pytest.raises(KubeError) as refused:
+        Kube(kubeconfig(tmp_path, address)).request(method, NODE, "do it")
+    assert (refused.value.code, refused.value.reason) == (refusals[0][0], "Busy")
+    assert len(seen) == asked
+    assert len(naps) == asked - 1
 
 
 def test_a_package_that_is_not_tested_is_told() -> None:

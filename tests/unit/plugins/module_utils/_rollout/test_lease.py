@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._base import patience
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import (
     Lease,
     expires_in,
@@ -17,6 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import 
     under_way,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError
+from ansible_collections.fabric.rdma.tests.unit.pod_cluster import Refused
 
 # 2026-01-01 00:00:00 UTC
 NOW = 1767225600.0
@@ -58,3 +60,71 @@ def test_no_two_holders_are_called_alike() -> None:
 def test_a_lease_is_in_a_namespace_that_can_be(namespace: str) -> None:
     with pytest.raises(ManifestError, match="No namespace can be called"):
         Lease(object.__new__(Kube), namespace, "me")
+
+
+class Busy:
+    """An API server with one Lease, which refuses with these statuses, 0 for no answer, before it answers.
+
+    done: whether a renewal that it does not answer counts all the same.
+    """
+
+    def __init__(self, *codes: int, holder: str = "me", done: bool = False) -> None:
+        self.codes, self.done, self.lease, self.puts = list(codes), done, lease(holderIdentity=holder), 0
+
+    def now(self) -> float:
+        return NOW
+
+    def _insist(self, doing: str) -> None:
+        if self.codes:
+            raise Refused(f"cannot {doing}: refused", self.codes.pop(0))
+
+    def find(self, _path: str, doing: str) -> dict[str, Any]:
+        self._insist(doing)
+        return self.lease
+
+    def request(self, method: str, _path: str, doing: str, body: dict[str, Any]) -> None:
+        assert method == "PUT"
+        if not self.codes or self.done:
+            self.lease, self.puts = body, self.puts + 1
+        self._insist(doing)
+
+
+@pytest.fixture
+def _no_naps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience.time, "sleep", lambda _seconds: None)
+
+
+@pytest.mark.usefixtures("_no_naps")
+@pytest.mark.parametrize("codes", [(503,), (0,), (429, 500)])
+def test_a_busy_server_does_not_end_what_holds_a_lease(codes: tuple[int, ...]) -> None:
+    kube = Busy(*codes)
+    Lease(kube, "n", "me").renew()  # type: ignore[arg-type]  # what it is asked for, no more
+    assert kube.lease["spec"]["renewTime"].startswith("2026-01-01T00:00:00")
+    assert not kube.codes
+
+
+@pytest.mark.usefixtures("_no_naps")
+def test_a_renewal_that_was_not_answered_is_no_reason_to_stop() -> None:
+    kube = Busy(done=True)
+    find = kube.find
+
+    def find_then_break(path: str, doing: str) -> dict[str, Any]:
+        found = find(path, doing)
+        if not kube.puts:
+            kube.codes = [0]
+        return found
+
+    kube.find = find_then_break  # type: ignore[method-assign]
+    Lease(kube, "n", "me").renew()  # type: ignore[arg-type]  # what it is asked for, no more
+    assert kube.puts == 2
+
+
+@pytest.mark.usefixtures("_no_naps")
+@pytest.mark.parametrize(
+    ("codes", "holder", "words"), [((503,) * 3, "me", "refused"), ((503,), "other", "told to stop")]
+)
+def test_a_server_that_stays_away_and_a_lease_that_is_lost_end_it(
+    codes: tuple[int, ...], holder: str, words: str
+) -> None:
+    with pytest.raises(KubeError, match=words):
+        Lease(Busy(*codes, holder=holder), "n", "me").renew()  # type: ignore[arg-type]  # what it is asked for, no more

@@ -152,20 +152,58 @@ def test_a_cluster_that_is_silent_is_given_up() -> None:
     assert (log, bool(problem)) == ("", True)
 
 
+JOBS = "/mpijobs"
+A_JOB = "/mpijobs/nccl-tcp-gb200"
+
+
 @pytest.mark.parametrize("code", [500, 429, -1])
-@pytest.mark.parametrize("method", ["POST", "DELETE", "GET"])
-def test_a_request_that_is_refused_for_a_moment_is_made_again(code: int, method: str) -> None:
+@pytest.mark.parametrize(("method", "end"), [("POST", JOBS), ("DELETE", A_JOB), ("GET", A_JOB), ("GET", JOBS)])
+def test_a_request_that_is_refused_for_a_moment_is_made_again(code: int, method: str, end: str) -> None:
     left = [2]
 
-    def refuse(asked: str, _path: str) -> int:
-        left[0] -= asked == method
-        return code if asked == method and left[0] >= 0 else 0
+    def refuse(asked: str, path: str) -> int:
+        left[0] -= asked == method and path.endswith(end)
+        return code if asked == method and path.endswith(end) and left[0] >= 0 else 0
 
     cluster, job = JobCluster(refuse=refuse), the_job("nccl-tcp")
     assert run_job(cluster, job, 60) == ("figures of new", None)
     assert remove_objects(cluster, job, OURS) == [f"{item['kind']} {item['metadata']['name']}" for item in job.objects]
     assert cluster.objects == {}
     assert left[0] < 0
+
+
+class Loses(JobCluster):
+    """Does not answer the first request to make something. done: whether it has made it."""
+
+    def __init__(self, done: bool) -> None:
+        super().__init__()
+        self._done, self._lost = done, False
+
+    def request(self, method: str, path: str, doing: str, query: t.Any = (), body: t.Any = None) -> Json:
+        if method != "POST" or self._lost:
+            return super().request(method, path, doing, query, body)
+        self._lost = True
+        if self._done:
+            super().request(method, path, doing, query, body)
+        raise Refused(f"cannot {doing}: no answer", 0)
+
+
+def test_a_job_of_which_the_api_server_did_not_say_that_it_made_it_is_used() -> None:
+    cluster, job = Loses(done=True), the_job("nccl-tcp")
+    assert run_job(cluster, job, 60) == ("figures of new", None)
+    assert cluster.made == ["MPIJob"]
+
+
+@pytest.mark.parametrize("labels", [{"managed": "them"}, {"managed": "us", "run": "another"}])
+def test_a_job_of_somebody_else_is_not_measured_though_making_ours_was_not_answered(labels: Json) -> None:
+    cluster, job = Loses(done=False), the_job("nccl-tcp")
+    metadata = {**job.objects[0]["metadata"], "labels": labels, "uid": "theirs"}
+    place = "/apis/kubeflow.org/v2beta1/namespaces/proof/mpijobs/nccl-tcp-gb200"
+    cluster.objects[place] = {**job.objects[0], "metadata": metadata}
+    log, problem = run_job(cluster, job, 60)
+    assert log == ""
+    assert problem is not None
+    assert problem["remedy"].startswith("somebody has one of this name")
 
 
 def test_kinds_that_a_cluster_does_not_know_have_nothing_to_remove() -> None:

@@ -275,14 +275,50 @@ def test_what_a_busy_kubelet_or_api_server_refuses_is_asked_three_times(code: in
     assert not cluster.pods
 
 
-def test_logs_of_a_rack_without_power_are_soon_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods_run, "_MOST_LOST_SECONDS", 10)
-    refusing = Refusing(500, 999, "GET", "-client/log")
-    pairs = [a_pair(client=f"c{number}", server=f"s{number}") for number in range(5)]
-    (answers,) = measured(PodCluster(healthy, good, refusing), *pairs)
-    assert all(": refused" in cause for answer in answers for cause in causes(answer))
-    # four seconds each
-    assert len(refusing.refused) == 3 + 3 + 3 + 1 + 1
+def pairs_of(number: int) -> list[Json]:
+    return [a_pair(client=f"c{each}", server=f"s{each}") for each in range(number)]
+
+
+class Silent(Refusing):
+    """Each refusal takes the time of a request that nobody answers."""
+
+    def __call__(self, method: str, path: str) -> int:
+        code = super().__call__(method, path)
+        if code:
+            pods_run.time.sleep(60)
+        return code
+
+
+# a pair has two logs; a server that cannot be made has no client
+@pytest.mark.parametrize(("method", "end", "tried"), [("GET", "/log", 1), ("POST", "/pods", 2)])
+def test_what_nobody_answers_costs_minutes_and_not_hours(method: str, end: str, tried: int) -> None:
+    """The logs of a rack without power, or an API server that hangs after it has listed."""
+    refusing = Silent(-1, 9999, method, end)
+    begun = pods_run.time.monotonic()
+    (answers,) = measured(PodCluster(healthy, good, refusing), *pairs_of(50))
+    assert pods_run.time.monotonic() - begun < 300 + 184 + 60
+    found = [cause for answer in answers for cause in causes(answer)]
+    assert sum(": refused" in cause for cause in found) == 2 * tried
+    assert sum("s are lost already to requests that nobody answered" in cause for cause in found) == 2 * (50 - tried)
+    assert len(refusing.refused) == 2 * 3
+
+
+def test_a_pair_whose_log_nobody_gives_makes_no_other_late() -> None:
+    """While one is waited for, what was listed of the others gets old."""
+
+    def slow(pod: Json, _looks: int) -> Json:
+        # an image that takes a while
+        pulling = pod["metadata"]["name"].endswith("-1-server") and pods_run.time.monotonic() < 40
+        return {"phase": "Pending"} if pulling else healthy(pod, 9)
+
+    refusing = Silent(-1, 9999, "GET", "-0-client/log")
+    gone: dict[str, Json] = {}
+    cluster = PodCluster(slow, good, refusing)
+    wish = a_wish(labels={**OWNER, RUN: "abc"})
+    ((first, second),) = measure_rounds(api_of(cluster), wish, [[checked(pair, {}) for pair in pairs_of(2)]], gone)
+    assert all(": refused" in cause for cause in causes(first))
+    assert causes(second) == ["", ""]
+    assert gone == {}
 
 
 def test_a_pod_of_which_the_api_server_did_not_say_that_it_made_it_is_used() -> None:
@@ -307,6 +343,35 @@ def test_a_pod_of_which_the_api_server_did_not_say_that_it_made_it_is_used() -> 
     assert cluster.lost
     assert causes(answer) == ["", ""]
     assert not cluster.pods
+
+
+def test_a_pod_that_a_quota_refuses_for_a_moment_is_made_again() -> None:
+    """Two that draw on one at the same time: 409, and nothing was made."""
+
+    class Cluster(PodCluster):
+        left = 2
+
+        def request(
+            self, method: str, path: str, doing: str, query: t.Sequence[tuple[str, str]] = (), body: t.Any = None
+        ) -> Json:
+            if method == "POST" and self.left:
+                self.left -= 1
+                raise Refused(f"cannot {doing}: the quota has been modified", 409, "Conflict")
+            return super().request(method, path, doing, query, body)
+
+    cluster = Cluster(healthy, good)
+    ((answer,),) = measured(cluster, a_pair())
+    assert causes(answer) == ["", ""]
+    assert cluster.left == 0
+
+
+@pytest.mark.parametrize("codes", [(500, 409), (-1, 503, 409)])
+def test_a_pod_that_was_not_made_does_not_count_as_made(codes: tuple[int, ...]) -> None:
+    left = list(codes)
+    cluster = PodCluster(healthy, good, lambda method, _path: left.pop(0) if method == "POST" and left else 0)
+    ((answer,),) = measured(cluster, a_pair())
+    assert not left
+    assert all("cannot make Pod" in cause and ": refused" in cause for cause in causes(answer))
 
 
 def test_a_pod_that_was_there_before_is_not_ours() -> None:
@@ -338,6 +403,19 @@ def test_pods_that_go_at_last_are_not_reported_as_left() -> None:
     assert api.left
     refused[0] = 0
     clear(api)
+    assert (api.left, cluster.pods) == ("", {})
+
+
+@pytest.mark.parametrize("code", [500, 503, -1])
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_no_pod_is_left_by_a_server_that_refuses_for_a_moment(method: str, code: int) -> None:
+    refusing = Refusing(0, 0, "", "")
+    cluster = PodCluster(healthy, good, lambda *asked: refusing(*asked))
+    cluster.request("POST", "/pods", "make", body={"metadata": {"name": "mine", "labels": {**OWNER, RUN: "abc"}}})
+    api = api_of(cluster)
+    refusing = Refusing(code, 2, method, "")
+    clear(api)
+    assert len(refusing.refused) == 2
     assert (api.left, cluster.pods) == ("", {})
 
 
