@@ -10,7 +10,7 @@ short_description: Make the map of the fabric
 version_added: "0.1.0"
 description:
   - Says at which leaf each wanted port of an HCA is, by what C(ibnetdiscover) (InfiniBand) and C(lldpctl) (Ethernet) told.
-  - Finds cables that are exchanged, rails that do not share a leaf with those of the other hosts, and ports in another subnet.
+  - Finds cables that are swapped, rails that do not share a leaf with those of the other hosts, and ports in another subnet.
 positional: answers, plan
 options:
   _input:

@@ -82,7 +82,7 @@ def ones_of(text: str) -> t.Iterator[str]:
             yield half
         elif "::" in half or ("~" in half and ":" in half):
             raise AnsibleFilterError(
-                f"rdma_hosts has {half[:200]!r}, of which Ansible would split an IPv6 address or a regular expression; separate patterns by "
+                f"rdma_hosts has {half[:200]!r}, in which Ansible would split an IPv6 address or a regular expression at its colons; separate patterns by "
                 "commas, and write regular expressions without colons"
             )
         else:
@@ -127,7 +127,7 @@ def rdma_pattern(pattern: t.Any, groups: t.Any = None, may_have_none: bool = Fal
     # the controller, too.
     if {"!", "&"} & set(ones) or all(one.startswith(("!", "&")) for one in ones):
         raise AnsibleFilterError(
-            f"rdma_hosts is {','.join(ones)[:200]!r}, which names no hosts, or has a mark alone; write which hosts, and then which of them "
+            f"rdma_hosts is {','.join(ones)[:200]!r}, which names no hosts, or has a '!' or '&' without a name; write which hosts, and then which of them "
             "are left out, such as 'rdma,!rack-7'"
         )
     joined = ",".join(ones)

@@ -11,7 +11,7 @@ version_added: "0.1.0"
 description:
   - Makes a page of text for each group that was planned, with the order of what is done, what its nodes need, the selectors of
     the device plugin with what they leave out, and what each further system brings, down to addresses of networks, selectors of
-    DRA classes, charts, labels of nodes and files of workloads. What of it cannot be, and what it warns of, is below.
+    DRA classes, charts, labels of nodes and files of workloads. What cannot be done, and warnings, are below.
 extends_documentation_fragment:
   - fabric.rdma.inventory
 positional: groups, names, plan, asked

@@ -48,7 +48,7 @@ options:
     description:
       - A capture on the controller, in place of the node. It is a tar archive (plain or compressed), the text form, or a directory with
         an unpacked one. The user who runs Ansible reads it there, in place. Nobody connects to the host, and no module runs.
-      - O(root), O(before) and O(wait_timeout) have no part in it.
+      - O(root), O(before) and O(wait_timeout) are ignored with it.
     type: path
     version_added: "0.1.0"
   unless:

@@ -94,8 +94,8 @@ options:
     default: false
   lease:
     description:
-      - The Lease of this rollout that M(fabric.rdma.rollout_lease) has taken. Where it is in O(place), it is gone on with. Where it was
-        taken while that namespace was not there yet, one in O(place) takes its place, and it stays with who has taken it.
+      - The Lease of this rollout that M(fabric.rdma.rollout_lease) has taken. If it is in O(place), the module goes on with it. If it was
+        taken before that namespace was there, the module takes one in O(place); whoever took the first keeps it.
       - From here on, O(lease_duration) counts in place of its own C(duration).
       - One that is no longer ours, because somebody has broken it, is a failure.
   lease_duration:

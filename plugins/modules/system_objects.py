@@ -219,7 +219,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     rollout = SystemRollout(kube, parameters["system"], parameters["place"], **options)
     if parameters["only"] is not None and (parameters["objects"] or parameters["charts"]):
         module.fail_json(
-            msg="only names the groups that lose something; objects and charts have to be empty with it",
+            msg="objects and charts have to be empty where only is set, which names the groups that lose something",
             invocation=invocation(parameters),
         )
     if parameters["remember"]:

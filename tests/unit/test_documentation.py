@@ -30,6 +30,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VA
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import diagnose
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.words import findings_text
 from ansible_collections.fabric.rdma.plugins.plugin_utils._inventory import inventory_problems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS
 from ansible_collections.fabric.rdma.tests.unit.documentation import (
     BEHIND_A_GAP,
     CHECKS,
@@ -600,6 +601,13 @@ def test_what_wishes_connects_to_is_what_pages_say() -> None:
         text = " ".join((ROOT / page).read_text().split())
         assert re.search(r"wishes[^.]*\bconnects to no (node|host)\b", text.replace("wishes.yml", "wishes")), page
         assert re.search(r"asks? the cluster\b", text), page
+
+
+def test_the_systems_that_can_be_taken_out_are_all_named() -> None:
+    (row,) = re.findall(
+        r"^\| `rdma_uninstall_systems` .*: (.*) \|$", (ROOT / "docs" / "variables.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert set(re.findall(r"`(\w+)`", row)) == {system.name for system in SYSTEMS}
 
 
 def test_where_captures_go_is_what_the_page_says() -> None:

@@ -79,8 +79,10 @@ def checked_job(documents: t.Any, labels: t.Mapping[str, str], deadline: int) ->
         if item is not None:
             objects.append(_checked(item, labels))
     jobs = [item for item in objects if item["kind"] == "MPIJob"]
-    if len(jobs) != 1 or len({item["metadata"]["namespace"] for item in objects}) != 1:
-        raise WishError(f"a manifest has one MPIJob and what it needs in one namespace, this one has {len(jobs)}")
+    namespaces = sorted({str(item["metadata"]["namespace"]) for item in objects})
+    if len(jobs) != 1 or len(namespaces) != 1:
+        there = f"MPIJobs: {len(jobs)}, namespaces: {', '.join(namespaces) or 'none'}"
+        raise WishError(f"a manifest has one MPIJob and what it needs in one namespace, this one has {there}")
     (job,) = jobs
     words = _launched(job)
     policy = job["spec"].setdefault("runPolicy", {})
@@ -154,10 +156,6 @@ def why_of(pods: t.Iterable[t.Mapping[str, t.Any]]) -> str:
 
 
 # --- what it proves ---------------------------------------------------------------------------------------------------
-
-
-def _figures(best: t.Optional[float], average: t.Optional[float], lowest: t.Optional[float]) -> Json:
-    return {"best_gbs": best, "average_gbs": average, "lowest_gbs": lowest}
 
 
 def judge_job(job: Job, log: str, problem: t.Optional[t.Mapping[str, t.Any]], min_gbs: t.Optional[float]) -> Collective:

@@ -57,7 +57,7 @@ def check_settings(params: Json, check_mode: bool) -> None:
     if params["role"] == "stop" and not params["run_dir"]:
         raise WishError("role is stop but run_dir is missing")
     if params["role"] == "client" and len(params["servers"]) != len(params["tests"]):
-        raise WishError(f"there are {len(params['tests'])} tests and {len(params['servers'])} servers")
+        raise WishError(f"each test needs a server: tests are {len(params['tests'])}, servers {len(params['servers'])}")
 
 
 def serve(params: Json) -> Json:

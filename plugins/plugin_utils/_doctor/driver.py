@@ -115,9 +115,8 @@ RULES = (
         "warning",
         ("logs",),
         "a driver writes the same line again and again: the disk of the node fills, and other messages are lost",
-        "limit the journal (SystemMaxUse= and SystemKeepFree= in /etc/systemd/journald.conf) and logrotate (maxsize); lines of "
-        "nvidia-peermem end with "
-        "DMA-BUF: rdma_gpudirect: dmabuf",
+        "limit the journal (SystemMaxUse= and SystemKeepFree= in /etc/systemd/journald.conf) and logrotate (maxsize); DMA-BUF "
+        "(rdma_gpudirect: dmabuf) stops the lines from nvidia-peermem",
         _flood,
     ),
     Rule(

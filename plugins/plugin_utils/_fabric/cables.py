@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wrong with the cables, by the map: exchanged ones, and ports in another subnet. Private. Pure.
+"""What is wrong with the cables, by the map: swapped ones, and ports in another subnet. Private. Pure.
 
 Nobody says which leaf a rail is meant to be at. Hosts of a group that are plugged in alike make a pattern: the leaf of each rail. A host that
 shares leaves with a pattern of more hosts, and has most of its rails where these have them, is meant to be one of them. Hosts at other
@@ -86,7 +86,7 @@ def _meant(own: _Pattern, count: int, patterns: t.Sequence[tuple[_Pattern, int]]
     return (best[2], -best[1]) if best else None
 
 
-def _exchanged(wrong: list[_Wrong]) -> tuple[list[tuple[_Wrong, _Wrong]], list[_Wrong]]:
+def _swapped(wrong: list[_Wrong]) -> tuple[list[tuple[_Wrong, _Wrong]], list[_Wrong]]:
     """(pairs of cables of which each is where the other one belongs, those of one host first; what is left)."""
     pairs: list[tuple[_Wrong, _Wrong]] = []
     left = list(wrong)
@@ -123,9 +123,9 @@ def _line(wrong: _Wrong, names: t.Mapping[str, str]) -> str:
 def _pair_finding(one: _Wrong, other: _Wrong, names: t.Mapping[str, str]) -> Finding:
     a, b = one.place, other.place
     cables = f"{a['host']} {_port(a)} and {b['host']} {_port(b)}"
-    cause = f"the cables of {cables} are exchanged: their rails do not share a leaf with those of the other hosts"
+    cause = f"the cables of {cables} are swapped: their rails do not share a leaf with those of the other hosts"
     remedy = (
-        f"exchange these two cables: at the switches ({names.get(a['leaf'], a['leaf'])} port {a['leaf_port']} and "
+        f"swap these two cables: at the switches ({names.get(a['leaf'], a['leaf'])} port {a['leaf_port']} and "
         f"{names.get(b['leaf'], b['leaf'])} port {b['leaf_port']})"
         + (", or at the host" if a["host"] == b["host"] else "")
     )
@@ -170,14 +170,14 @@ def _ties(
                 for own in (first[0], second[0])
                 for key in keys
             ]
-            remedy = f"find out which of both is meant, and exchange the cables of {ports} on the other"
+            remedy = f"find out which of the two is meant, and swap the cables of {ports} on the other"
             places = [place for own in (*first, *second) for place in own.values()]
             found.append(_finding("rails-in-another-order", "warning", places, cause, evidence, remedy))
     return found
 
 
 def cable_findings(places: t.Iterable[Place], names: t.Mapping[str, str]) -> list[Finding]:
-    """Cables that are not where those of the other hosts of the group are; two that are exchanged are named together.
+    """Cables that are not where those of the other hosts of the group are; two that are swapped are named together.
 
     names: of switches by id.
     """
@@ -201,7 +201,7 @@ def cable_findings(places: t.Iterable[Place], names: t.Mapping[str, str]) -> lis
                 wrong += [
                     _Wrong(place, want[key], target[1]) for key, place in own.items() if place["leaf"] != want[key]
                 ]
-        pairs, left = _exchanged(wrong)
+        pairs, left = _swapped(wrong)
         found += [_pair_finding(one, other, names) for one, other in pairs]
         found += [_single_finding(one, names) for one in left]
         found += _ties(cables, patterns[:20], names)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import typing as t
 
-__all__ = ["CABLES", "LINKS", "Kind"]
+__all__ = ["CABLES", "LINKS", "PAUSED", "PAUSES", "Kind"]
 
 
 class Kind(t.NamedTuple):
-    """severity: error, warning or note, or two of them where figures decide. cause, remedy: as findings have them, without names."""
+    """severity: error, warning or note, or two of them where figures decide. cause: as findings have it, without names.
+
+    remedy: as findings have it, with PCI for the address of a card that they name.
+    """
 
     id: str
     severity: str
@@ -20,6 +23,12 @@ class Kind(t.NamedTuple):
     remedy: str
 
 
+# Of the two sides of a pause.
+PAUSES = "look at it first: PCIe link, IOMMU, memory, a hung process; one such host stops others behind its switch"
+PAUSED = (
+    "look for the host that sends pauses (tx_prio*_pause), and let ECN slow senders before PFC has to (rdma_roce_host)"
+)
+
 # What the rules in rules.py tell, in their order.
 LINKS = (
     Kind(
@@ -27,14 +36,15 @@ LINKS = (
         "warning, or error when its Active ports need more",
         "The PCIe link of a card is slower than it can be",
         "fewer lanes or a lower speed came up than card and slot can do",
-        "reseat the card, look for errors of its slot (`lspci -vv`, `dmesg | grep -i aer`), then at the slot's BIOS settings",
+        "reseat the card and look for errors of its slot (`lspci -vv -s PCI | grep -e LnkSta -e LnkCap`, `dmesg | grep -i -e aer -e pcie`), then "
+        "look at the BIOS settings of the slot (bifurcation, speed)",
     ),
     Kind(
         "pcie-slot",
         "warning",
         "A slot carries less than the ports of its card",
         "card and slot do what they can, and the ports are faster",
-        "move the card to a slot with more or faster lanes, or expect no more (rdma_want, verify_min_gbps)",
+        "move the card to a slot with more or faster lanes, or expect no more than it carries (rdma_want, verify_min_gbps)",
     ),
     Kind(
         "pcie-unlike-neighbours",
@@ -48,21 +58,22 @@ LINKS = (
         "warning",
         "Cards of one board have several versions of firmware",
         "some cards were updated and others not, or one was replaced",
-        "bring all cards of a board to one firmware (mstflint or mlxfwmanager), then reset or reboot",
+        "bring all cards of a board to one firmware (`mstflint -d PCI burn`, or mlxfwmanager), then reset or reboot",
     ),
     Kind(
         "psid-differs",
         "warning",
         "Cards of one slot are of different boards",
         "the PSID differs between the hosts of a group",
-        "replace the odd ones, or put their hosts into a group of their own",
+        "expect other limits and firmware of the odd ones; replace them, or put their hosts into a group of their own",
     ),
     Kind(
         "port-slower",
         "warning",
         "A port is slower than those of the other hosts",
         "the link came up with fewer lanes or at a lower speed",
-        "look at the cable and at the port of the switch: fewer lanes mean a damaged or half-seated cable",
+        "look at the cable and at the port of the switch: fewer lanes mean a damaged or half-seated cable, a lower speed one that is rated "
+        "below the others or a speed that somebody set",
     ),
     Kind(
         "mtu-differs",
@@ -83,7 +94,7 @@ LINKS = (
         "warning, or error when the card has counted a storm",
         "A port is paused, or pauses others, all the time",
         "the host cannot keep up with incoming traffic, or a receiver behind the switch cannot",
-        "look first at the host that sends pauses (PCIe link, IOMMU, memory, a hung process); let ECN slow senders before PFC has to (rdma_roce_host)",
+        f"where the host sends pauses, {PAUSES}; where it is paused, {PAUSED}",
     ),
     Kind(
         "link-errors",
@@ -97,7 +108,7 @@ LINKS = (
         "warning, or error from the limit on",
         "A card is hot",
         "a sensor of the card is close to its critical temperature",
-        "look at fans, air flow and blanking plates of the host",
+        "look at fans, air flow and blanking plates of the host; a card that is too hot slows down or stops",
     ),
 )
 # What the map of the fabric tells (_fabric/cables.py).
@@ -105,9 +116,9 @@ CABLES = (
     Kind(
         "cables-exchanged",
         "warning",
-        "Two cables are exchanged",
+        "Two cables are swapped",
         "each of the two ports is at the leaf where the other one belongs, by the rails of the other hosts",
-        "exchange the two cables that the finding names, at the switches or at the host",
+        "swap the two cables that the finding names, at the switches or at the host",
     ),
     Kind(
         "rail-off-leaf",
@@ -121,7 +132,7 @@ CABLES = (
         "warning",
         "Hosts have their rails in another order",
         "two kinds of hosts, as many of each, have their rails at the same leaves in another order",
-        "find out which of both is meant, and exchange the cables on the other",
+        "find out which of the two is meant, and swap the cables on the other",
     ),
     Kind(
         "port-in-another-subnet",

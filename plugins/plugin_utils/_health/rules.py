@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import hosts_label, printable
 from ansible_collections.fabric.rdma.plugins.plugin_utils._health.contract import SEVERITIES, Finding, Severity
+from ansible_collections.fabric.rdma.plugins.plugin_utils._health.kinds import LINKS, PAUSED, PAUSES
 
 __all__ = ["health_findings", "sorted_findings"]
 
@@ -58,9 +59,20 @@ class _Group(t.NamedTuple):
     health: dict[str, Json]
 
 
-def _finding(group: _Group, key: str, severity: Severity, hosts: t.Iterable[str], *texts: t.Any) -> Finding:
-    """texts: cause, evidence, remedy."""
-    cause, evidence, remedy = texts
+# What to do, by the id of a finding.
+_REMEDIES = {kind.id: kind.remedy for kind in LINKS}
+
+
+def _finding(
+    group: _Group,
+    key: str,
+    severity: Severity,
+    hosts: t.Iterable[str],
+    cause: str,
+    evidence: t.Iterable[str],
+    remedy: str = "",
+) -> Finding:
+    """remedy: in place of the one of its kind."""
     lines = [printable(str(line))[:_MOST_TEXT] for line in evidence]
     more = [f"and {len(lines) - _MOST_EVIDENCE} more"] if len(lines) > _MOST_EVIDENCE else []
     return {
@@ -70,7 +82,7 @@ def _finding(group: _Group, key: str, severity: Severity, hosts: t.Iterable[str]
         "hosts": sorted(set(hosts), key=natural_key),
         "cause": printable(cause)[:_MOST_TEXT],
         "evidence": lines[:_MOST_EVIDENCE] + more,
-        "remedy": remedy,
+        "remedy": remedy or _REMEDIES[key],
     }
 
 
@@ -154,10 +166,7 @@ def _pcie_degraded(group: _Group) -> t.Iterator[Finding]:
             cause = (
                 f"{row.host}: the PCIe link of {row.device['name']} ({model}) came up slower than card and slot can do"
             )
-            remedy = (
-                f"reseat the card and look for errors of its slot (`lspci -vv -s {row.device['pci']} | grep -e LnkSta -e LnkCap`, "
-                "`dmesg | grep -i -e aer -e pcie`), then the BIOS settings of the slot (bifurcation, speed)"
-            )
+            remedy = _REMEDIES["pcie-degraded"].replace("PCI ", f"{row.device['pci']} ")
             yield _finding(group, "pcie-degraded", severity, [row.host], cause, evidence, remedy)
 
 
@@ -171,9 +180,8 @@ def _pcie_slot(group: _Group) -> t.Iterator[Finding]:
                 found.append((f"{_link(*now)}, about {_carries(*now):.0f} Gb/s for {_needed(row):g} Gb/s", row.host))
         if found:
             cause = f"the slot of {model} at {pci} carries less than the ports of the card"
-            remedy = "move the card to a slot with more or faster lanes, or expect no more than that (rdma_want, verify_min_gbps)"
             hosts = [host for _text, host in found]
-            yield _finding(group, "pcie-slot", "warning", hosts, cause, _by_value(found), remedy)
+            yield _finding(group, "pcie-slot", "warning", hosts, cause, _by_value(found))
 
 
 def _pcie_unlike_neighbours(group: _Group) -> t.Iterator[Finding]:
@@ -188,9 +196,8 @@ def _pcie_unlike_neighbours(group: _Group) -> t.Iterator[Finding]:
         if slower:
             cause = f"the PCIe link of {model} at {pci} is slower than on the other hosts"
             evidence = _by_value((_link(*now), row.host) for now, row in known)
-            remedy = "compare slot, riser and BIOS settings of the hosts; the card may be in another slot than meant"
             hosts = [row.host for row in slower]
-            yield _finding(group, "pcie-unlike-neighbours", "warning", hosts, cause, evidence, remedy)
+            yield _finding(group, "pcie-unlike-neighbours", "warning", hosts, cause, evidence)
 
 
 # --- cards ------------------------------------------------------------------------------------------------------------
@@ -210,8 +217,7 @@ def _firmware(group: _Group) -> t.Iterator[Finding]:
             most = _most(version for version, _host in found)
             hosts = [host for version, host in found if version != most]
             cause = f"{model} ({board or 'unknown board'}) has {len(versions)} versions of firmware in the group"
-            remedy = "bring all cards of a board to one firmware (`mstflint -d PCI burn`, or mlxfwmanager), then reset or reboot"
-            yield _finding(group, "firmware-differs", "warning", hosts, cause, _by_value(sorted(found)), remedy)
+            yield _finding(group, "firmware-differs", "warning", hosts, cause, _by_value(sorted(found)))
 
 
 def _board(group: _Group) -> t.Iterator[Finding]:
@@ -221,8 +227,7 @@ def _board(group: _Group) -> t.Iterator[Finding]:
         if len({board for board, _host in found}) > 1:
             hosts = [host for board, host in found if board != most]
             cause = f"{model} at {pci} is of different boards (PSID) in the group"
-            remedy = "expect other limits and firmware of the odd ones; replace them, or put their hosts into a group of their own"
-            yield _finding(group, "psid-differs", "warning", hosts, cause, _by_value(found), remedy)
+            yield _finding(group, "psid-differs", "warning", hosts, cause, _by_value(found))
 
 
 # --- ports ------------------------------------------------------------------------------------------------------------
@@ -252,12 +257,8 @@ def _slower(group: _Group) -> t.Iterator[Finding]:
             hosts = [host for rate, _text, host in known if most is not None and rate < most]
             if hosts:
                 cause = f"{model} at {pci}, port {number}, is slower than on the other hosts"
-                remedy = (
-                    "look at the cable and at the port of the switch: fewer lanes mean a damaged or half-seated cable, a lower speed one that is "
-                    "rated below the others or a speed that somebody set"
-                )
                 evidence = _by_value((text, host) for _rate, text, host in known)
-                yield _finding(group, "port-slower", "warning", hosts, cause, evidence, remedy)
+                yield _finding(group, "port-slower", "warning", hosts, cause, evidence)
 
 
 def _mtu(group: _Group) -> t.Iterator[Finding]:
@@ -275,9 +276,8 @@ def _mtu(group: _Group) -> t.Iterator[Finding]:
                 cause = f"the MTU of {model} at {pci}, port {number}, differs between hosts"
                 ethernet = any(layer == "Ethernet" for _mtu, _host, layer in known)
                 severity: Severity = "warning" if ethernet else "note"
-                remedy = "set one MTU for all hosts of the fabric and their switch ports (rdma_roce_host.mtu), for RoCE 4200 or more"
                 evidence = _by_value((f"MTU {mtu}", host) for mtu, host, _layer in known)
-                yield _finding(group, "mtu-differs", severity, hosts, cause, evidence, remedy)
+                yield _finding(group, "mtu-differs", severity, hosts, cause, evidence)
 
 
 # --- counters ---------------------------------------------------------------------------------------------------------
@@ -315,8 +315,7 @@ def _flapping(group: _Group) -> t.Iterator[Finding]:
     for host, devices in told.items():
         for device, lines in devices.items():
             cause = f"{host}: the link of {device} comes and goes"
-            remedy = "clean or replace the cable and its transceivers, and look at the log of the switch's port"
-            yield _finding(group, "link-flapping", "warning", [host], cause, lines, remedy)
+            yield _finding(group, "link-flapping", "warning", [host], cause, lines)
 
 
 def _pause_storms(group: _Group) -> t.Iterator[Finding]:
@@ -344,13 +343,8 @@ def _pause_storms(group: _Group) -> t.Iterator[Finding]:
             if sends
             else "is paused by the switch all the time: a receiver behind the switch cannot keep up"
         )
-        remedy = (
-            "look at this host first: PCIe link, IOMMU, memory, a hung process; one such host stops others behind its switch"
-            if sends
-            else "look for the host that sends pauses (tx_prio*_pause), and let ECN slow senders before PFC has to (rdma_roce_host)"
-        )
         severity: Severity = "error" if storms["error"] else "warning"
-        yield _finding(group, "pause-storm", severity, [host], cause, evidence, remedy)
+        yield _finding(group, "pause-storm", severity, [host], cause, evidence, PAUSES if sends else PAUSED)
 
 
 def _errors(group: _Group) -> t.Iterator[Finding]:
@@ -362,8 +356,7 @@ def _errors(group: _Group) -> t.Iterator[Finding]:
                 link = f"port {row['port']}" if key == "ports" else f"({row['netdev']})"
                 cause = f"{host}: {row['device']} {link} has had errors on its wire since its driver was loaded"
                 evidence = [f"{name}: {count}" for name, count in found.items()]
-                remedy = "run verify: it fails for links whose errors grow under load"
-                yield _finding(group, "link-errors", "note", [host], cause, evidence, remedy)
+                yield _finding(group, "link-errors", "note", [host], cause, evidence)
 
 
 def _hot(group: _Group) -> t.Iterator[Finding]:
@@ -373,10 +366,7 @@ def _hot(group: _Group) -> t.Iterator[Finding]:
             over = row["celsius"] >= limit
             cause = f"{host}: {row['device']} is {'too hot' if over else 'almost too hot'}"
             evidence = [f"{row['label'] or 'sensor'}: {row['celsius']:g} degrees Celsius; the limit is {limit:g}"]
-            remedy = (
-                "look at fans, air flow and blanking plates of the host; a card that is too hot slows down or stops"
-            )
-            yield _finding(group, "too-hot", "error" if over else "warning", [host], cause, evidence, remedy)
+            yield _finding(group, "too-hot", "error" if over else "warning", [host], cause, evidence)
 
 
 _RULES: tuple[t.Callable[[_Group], t.Iterator[Finding]], ...] = (

@@ -191,7 +191,7 @@ def parse_exclusion(text: str) -> tuple[Span, str]:
     if "-" not in text:
         return parse_network(text)
     if "/" in text:
-        raise AddressError(f"{text} has a prefix length, which an exclusion from an address to another does not have")
+        raise AddressError(f"{text} has a prefix length; write an excluded range as FIRST-LAST, without one")
     return Span(*_between(text.strip())), ""
 
 

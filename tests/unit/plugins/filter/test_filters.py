@@ -40,9 +40,9 @@ def filter_named(name: str) -> Callable[..., Any]:
 
 PATTERN = "; expected a pattern of hosts, such as 'ib-a100' or 'ib-a100,!rack-7', or a list of them"
 HELM_4 = "Helm 4 needs kubernetes.core 6.4.0 or newer: ansible-galaxy collection install --upgrade kubernetes.core"
-NOBODY = ", which names no hosts, or has a mark alone; write which hosts, and then which of them are left out, such as 'rdma,!rack-7'"
+NOBODY = ", which names no hosts, or has a '!' or '&' without a name; write which hosts, and then which of them are left out, such as 'rdma,!rack-7'"
 SPLIT = (
-    ", of which Ansible would split an IPv6 address or a regular expression; separate patterns by commas, and write regular expressions "
+    ", in which Ansible would split an IPv6 address or a regular expression at its colons; separate patterns by commas, and write regular expressions "
     "without colons"
 )
 

@@ -58,7 +58,10 @@ def test_a_check_asks_the_cluster_nothing(manifest: Path) -> None:
         (b"{apiVersion: v1, kind: [a], metadata: {name: x}}", "['a'] of v1 is not made here"),
         (b"{apiVersion: v1, kind: Secret, metadata: {name: x}}", "Secret of v1 is not made here"),
         (b"- a", "a manifest has something that is not an object of Kubernetes"),
-        (b"", "a manifest has one MPIJob and what it needs in one namespace, this one has 0"),
+        (
+            b"",
+            "a manifest has one MPIJob and what it needs in one namespace, this one has MPIJobs: 0, namespaces: none",
+        ),
     ],
     ids=[
         "missing",

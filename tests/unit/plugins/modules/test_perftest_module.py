@@ -136,7 +136,7 @@ def test_bad_input_is_named_and_nothing_is_started(arguments: Json, words: str, 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"role": "client", "tests": TESTS, "servers": []}, "there are 1 tests and 0 servers"),
+        ({"role": "client", "tests": TESTS, "servers": []}, "each test needs a server: tests are 1, servers 0"),
         ({"role": "stop"}, "role is stop but run_dir is missing"),
     ],
 )

@@ -102,8 +102,8 @@ def broken(change: t.Callable[[list[Json]], t.Any]) -> t.Any:
 
 
 BROKEN: list[tuple[t.Callable[[list[Json]], t.Any], str]] = [
-    (lambda objects: objects * 2, "has one MPIJob .*, this one has 2"),
-    (lambda _objects: [None], "this one has 0"),
+    (lambda objects: objects * 2, "has one MPIJob .*, this one has MPIJobs: 2, namespaces: proof"),
+    (lambda _objects: [None], "this one has MPIJobs: 0"),
     (lambda _objects: [5], "not an object of Kubernetes"),
     (lambda _objects: "text", "not an object of Kubernetes"),
     (

@@ -81,7 +81,7 @@ def test_figures_that_cannot_be_are_measured_again() -> None:
 
 
 def test_module_refuses_what_makes_no_sense() -> None:
-    with pytest.raises(WishError, match="there are 1 tests and 0 servers"):
+    with pytest.raises(WishError, match="each test needs a server: tests are 1, servers 0"):
         check_settings(params(role="client", tests=[one_test()], servers=[]), check_mode=False)
     with pytest.raises(WishError, match="iterations is 1; allowed is 5 to"):
         check_settings(params(role="server", tests=[one_test(iterations=1)]), check_mode=True)

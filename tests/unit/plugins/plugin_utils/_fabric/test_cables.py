@@ -23,19 +23,19 @@ def findings(cables: Cables, ethernet: bool = False) -> list[Finding]:
 
 
 @pytest.mark.parametrize("ethernet", [False, True])
-def test_two_exchanged_cables_of_a_host_are_named_together(ethernet: bool) -> None:
+def test_two_swapped_cables_of_a_host_are_named_together(ethernet: bool) -> None:
     [found] = findings({"n1": "ABCD", "n2": "ACBD", "n3": "ABCD", "n4": "ABCD"}, ethernet)
     assert (found["id"], found["severity"], found["hosts"]) == ("cables-exchanged", "warning", ["n2"])
     netdevs = [" (enp12s0f0np0)", " (enp13s0f0np0)"] if ethernet else ["", ""]
     first, second = (f"n2 mlx5_{index + 1} port 1{netdevs[index]}" for index in range(2))
-    assert f"the cables of {first} and {second} are exchanged" in found["cause"]
+    assert f"the cables of {first} and {second} are swapped" in found["cause"]
     assert found["evidence"][0].startswith(f"{first}, rail 1: at leaf-C port ")
     assert found["evidence"][0].endswith("3 other hosts have it at leaf-B")
     assert "leaf-C port" in found["remedy"]
     assert "leaf-B port" in found["remedy"]
 
 
-def test_cables_exchanged_between_two_hosts_are_one_finding() -> None:
+def test_cables_swapped_between_two_hosts_are_one_finding() -> None:
     [found] = findings({"n1": "ABCD", "n2": "BBCD", "n3": "AACD", "n4": "ABCD", "n5": "ABCD"})
     assert (found["id"], found["hosts"]) == ("cables-exchanged", ["n2", "n3"])
     assert "n2 mlx5_0 port 1 and n3 mlx5_1 port 1" in found["cause"]
