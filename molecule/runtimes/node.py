@@ -45,7 +45,6 @@ KEPT = "/var/lib/fabric-rdma-lab/kept"
 # The module's own memory of what it did.
 MEMORY = "/var/lib/fabric.rdma/containerd_memlock"
 UNLIMITED = "unlimited"
-MIB8 = "8388608"
 
 State = dict[str, str]
 Result = dict[str, t.Any]

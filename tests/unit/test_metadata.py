@@ -228,7 +228,7 @@ def test_galaxy_yml_and_changelog_have_the_same_version() -> None:
     assert re.search(rf"^v{re.escape(version)}$", (ROOT / "CHANGELOG.rst").read_text(), re.M)
 
 
-def test_every_change_has_a_fragment() -> None:
+def test_fragments_are_kept_for_the_next_changelog() -> None:
     assert list(ROOT.glob("changelogs/fragments/*.yml"))
 
 

@@ -13,13 +13,13 @@ of ``..``, stays inside the root as it would in a chroot(2).
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import posixpath
 import stat
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import glob
 
 __all__ = [
     "ANSWERS",
@@ -221,19 +221,8 @@ class Tree:
         return None if base is None else self._target(("" if base == "/" else base) + "/" + name) or None
 
     def glob(self, pattern: str) -> list[str]:
-        """Paths that a pattern names, in byte order. As in Go's filepath.Glob, ``*`` takes a leading dot, too."""
-        found = [""]
-        for part in pattern.strip("/").split("/"):
-            if any(sign in part for sign in "*?["):
-                found = [
-                    base + "/" + name
-                    for base in found
-                    for name in self.names(base or "/")
-                    if fnmatch.fnmatchcase(name, part)
-                ]
-            else:
-                found = [base + "/" + part for base in found if self.exists(base + "/" + part)]
-        return sorted(found, key=os.fsencode)
+        """Paths that a pattern names, as Go reads it, in byte order."""
+        return glob(pattern, self.names, self.exists)
 
     def modified(self, path: str) -> t.Optional[float]:
         """When a file of a live node was changed last, in seconds since 1970, or None. A capture does not tell."""

@@ -9,11 +9,11 @@ was asked for is refused. Messages never show values but paths and versions, sin
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import posixpath
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import matches
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config import (
     DEFAULT_RUNTIME,
     DEPRECATED,
@@ -51,7 +51,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml_edit 
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import CONTAINERD_CONFIG
 
-__all__ = ["TOOLKIT_DROP_IN", "Plan", "dump_difference", "matches", "plan_edits"]
+__all__ = ["TOOLKIT_DROP_IN", "Plan", "dump_difference", "plan_edits"]
 
 # What nvidia-ctk writes.
 TOOLKIT_DROP_IN = "99-nvidia.toml"
@@ -389,12 +389,6 @@ def _reload(
         return [path for path in texts if matches(path, pattern)]
 
     return load(files[0].path if files else root_path, texts.get, glob, generation)
-
-
-def matches(path: str, pattern: str) -> bool:
-    """Go's filepath.Match(): no sign stands for a slash, and * takes a leading dot, too."""
-    parts, signs = path.split("/"), pattern.split("/")
-    return len(parts) == len(signs) and all(map(fnmatch.fnmatchcase, parts, signs))
 
 
 def _difference(

@@ -234,7 +234,6 @@ def _gids(node: _Node, port: str, link_layer: t.Optional[str]) -> list[Facts]:
 
 def _port_netdevs(
     node: _Node,
-    device: str,
     port: int,
     ports: int,
     gids: list[Facts],
@@ -286,7 +285,7 @@ def _ports(node: _Node, device: str, base: str, names: list[str], lag: t.Optiona
             node.warnings.append(f"{device} port {port}: the link layer '{link_layer!s:.40}' makes no sense")
             link_layer = None
         gids = _gids(node, here, link_layer)
-        netdevs = [lag["netdev"]] if lag else _port_netdevs(node, device, port, len(numbers), gids, link_layer, names)
+        netdevs = [lag["netdev"]] if lag else _port_netdevs(node, port, len(numbers), gids, link_layer, names)
         ports.append(
             {
                 "number": port,

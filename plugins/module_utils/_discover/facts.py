@@ -79,7 +79,7 @@ _GPU_CLASSES = (0x0302, 0x1200)
 _GPU_VENDORS = {0x0300: ("10de", "1002"), 0x0380: ("10de", "1002")}
 
 
-def _gpus(tree: Tree, warnings: list[str], devices: list[Facts]) -> list[Facts]:
+def _gpus(tree: Tree, devices: list[Facts]) -> list[Facts]:
     found = []
     for pci in tree.names("/sys/bus/pci/devices"):
         base = "/sys/bus/pci/devices/" + pci
@@ -286,7 +286,7 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
         release = kernel_release(tree, warnings)
         files = module_paths(tree, release, MODULES)
     if "gpus" in wanted:
-        facts["gpus"] = _gpus(tree, warnings, devices)
+        facts["gpus"] = _gpus(tree, devices)
         has_gpu = any(gpu["vendor"] == "10de" for gpu in facts["gpus"])
         vendor_stack = not files.get("ib_core", "kernel/").startswith("kernel/")
         facts["nvidia"] = read_nvidia(tree, release, "nvidia_peermem" in files, vendor_stack, has_gpu)

@@ -59,7 +59,7 @@ def _twins(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], hosts: t.Sequen
     ]
 
 
-def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Group:
+def _unplanned(wishes: t.Mapping[str, t.Any], reason: str) -> Group:
     """The plan of a group that cannot be planned: the reason, and nothing to roll out."""
     given = wishes.get("resource")
     resource = {"prefix": "rdma", "name": None, **(given if isinstance(given, t.Mapping) else {})}
@@ -231,7 +231,7 @@ def plan_groups(
                 continue
             except PlanError as exc:
                 reason = str(exc)
-        plans[group] = _unplanned(group, groups[group], reason)
+        plans[group] = _unplanned(groups[group], reason)
         plans[group]["errors"] += wrong
     for group, plan in plans.items():
         own_hosts = [host for host in sorted(owner) if owner[host] == group and host not in broken]
@@ -302,5 +302,5 @@ def _part_twins(
         # One node would get the resources of both, and each of its functions would be in two of them.
         for group in sorted({owner[one], owner[other]}):
             reason = f"group {group}: {both}: they are two names of one machine; take one of them out"
-            plans[group] = _unplanned(group, groups[group], reason)
+            plans[group] = _unplanned(groups[group], reason)
     return warnings

@@ -9,7 +9,6 @@ bring their own containerd, and what is on the PATH or in /etc may belong to nob
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import time
@@ -17,6 +16,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
+from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import glob
 from ansible_collections.fabric.rdma.plugins.module_utils._base.places import MEMLOCK
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config import global_flag
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
@@ -54,6 +54,13 @@ _PROPERTIES = (
 )
 
 
+def _names(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
 class Node:
     """Everything that is outside of this process, in one place, so that tests can stand in for parts of it.
 
@@ -87,12 +94,8 @@ class Node:
         return read(path)
 
     def glob(self, pattern: str) -> list[str]:
-        """Paths that match, sorted by bytes as Go does it; unlike Python's glob, Go's `*` takes a leading dot, too."""
-        head, name = os.path.split(pattern)
-        if glob.has_magic(name) and not glob.has_magic(head):
-            hidden = glob.glob(os.path.join(glob.escape(head), "." + name)) if name[0] in "*?" else []
-            return sorted({*glob.glob(pattern), *hidden}, key=os.fsencode)
-        return sorted(glob.glob(pattern), key=os.fsencode)
+        """Paths that a pattern names, as Go reads it, in byte order."""
+        return glob(pattern, _names, os.path.lexists)
 
     def modified(self, path: str) -> t.Optional[float]:
         """When a file was changed last, in seconds since 1970."""

@@ -69,7 +69,6 @@ class Case:
         self.facts = material["facts"]
         self.plan = material["plan"] or {"groups": {}}
         self.cluster: Json = {**empty_snapshot(), **(material["cluster"] or {})}
-        self.seen_cluster = bool(material["cluster"])
         self.groups = material["groups"]
         self._nodes = material["node_names"]
         self._hosts = {node: host for host, node in self._nodes.items()}

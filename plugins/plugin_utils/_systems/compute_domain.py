@@ -235,7 +235,7 @@ def _with_chart(
     values = merged(chart_values(release, wish, site, root, api_version), paths)
     if old_names:
         values["nameOverride"] = DRA_OLD_NAME
-    chart = chart_of(release, wish, site, values)
+    chart = chart_of(release, wish, values)
     found["charts"].append(chart)
     found["waits"] += waits_of(release, chart)
     found["images"].append(f"{values['image']['repository']}:{values['image']['tag']}")

@@ -41,7 +41,7 @@ _API_VERSIONS = ("v1", "v1beta2", "v1beta1")
 _ROOTS = {True: "/run/nvidia/driver", False: "/"}
 
 _ORDER = list(DRA_LINES)
-_GATES_SINCE, _PINNED_API_SINCE, _HOST_IMEX_SINCE, _KUBELET_PATHS_SINCE = (25, 8), (25, 12), (0, 5), (25, 8)
+_GATES_SINCE, _PINNED_API_SINCE, _KUBELET_PATHS_SINCE = (25, 8), (25, 12), (25, 8)
 DNS_NAMES = "IMEXDaemonsWithDNSNames"
 # By the line that brought it, and whether it is on by default (pkg/featuregates/featuregates.go); the first row is of k8s.io/component-base.
 _GATES: dict[str, tuple[tuple[int, int], bool]] = {
@@ -273,7 +273,7 @@ def chart_values(
     return values
 
 
-def chart_of(release: Version, wish: t.Mapping[str, t.Any], site: Site, values: Json) -> Chart:
+def chart_of(release: Version, wish: t.Mapping[str, t.Any], values: Json) -> Chart:
     line = DRA_LINES[release.line]
     return {
         "release": wish["release"],

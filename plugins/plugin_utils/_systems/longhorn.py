@@ -221,7 +221,7 @@ def _images(release: Version, site: Site) -> tuple[list[str], list[str]]:
     return sorted(mirrored(f"docker.io/{image}:{tag}", site["registry"]) for image, tag in tags.items()), warnings
 
 
-def _claim(wish: Json) -> Json:
+def _claim() -> Json:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -353,7 +353,7 @@ def _add_chart(found: Request, wish: Json, site: Site, release: Version, values:
     found["waits"] = [rolled_out(kind, _NAMESPACE, name) for kind, name in rows]
     found["images"], careful = _images(release, site)
     found["warnings"] += careful
-    found["workloads"] = {"longhorn.yaml": [_claim(wish)]}
+    found["workloads"] = {"longhorn.yaml": [_claim()]}
 
 
 def _summary(

@@ -90,7 +90,6 @@ def both(*changes: Change) -> Change:
     return change
 
 
-NARROW = {"width": 8}
 # (id, severity, capture, hosts, changes of the first ones, those that are named)
 FOUND = [
     ("pcie-degraded", "warning", "ib-v100-1", 3, [both(pcie(0, width=4), port(0, state="Down"))], ["n1"]),

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Patterns of paths as Go reads them (path/filepath, Match and Glob), and with it containerd. Private to the collection. Pure.
+
+They differ from Python's: ``*`` takes a leading dot, too, ``[^a]`` and not ``[!a]`` leaves a character out, and a backslash takes a sign
+for itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import typing as t
+
+__all__ = ["glob", "matches"]
+
+_SIGNS = "*?[\\"
+_CHARACTER = r"(?:\\.|[^\\\]-])"
+_TOKEN = re.compile(
+    rf"(?P<star>\*)|(?P<any>\?)|\[(?P<but>\^?)(?P<ranges>(?:{_CHARACTER}(?:-{_CHARACTER})?)+)\]|\\(?P<quoted>.)|(?P<plain>[^*?\[\\])",
+    re.DOTALL,
+)
+_RANGE = re.compile(rf"({_CHARACTER})(?:-({_CHARACTER}))?", re.DOTALL)
+
+
+def _class(but: str, ranges: str) -> str:
+    found = ""
+    for first, last in _RANGE.findall(ranges):
+        low, high = first[-1], (last or first)[-1]
+        # one that ends before it begins takes nothing
+        found += f"{re.escape(low)}-{re.escape(high)}" if low <= high else ""
+    if not found:
+        return "." if but else r"(?!)"
+    return f"[{but}{found}]"
+
+
+@functools.lru_cache(maxsize=256)
+def _expression(part: str) -> t.Optional[t.Pattern[str]]:
+    """Of one name of a path; None where Go sees an error, such as a bracket that nothing closes."""
+    text, place = "", 0
+    while place < len(part):
+        token = _TOKEN.match(part, place)
+        if token is None:
+            return None
+        place = token.end()
+        if token["star"]:
+            text += ".*"
+        elif token["any"]:
+            text += "."
+        elif token["ranges"]:
+            text += _class(token["but"], token["ranges"])
+        else:
+            text += re.escape(token["quoted"] or token["plain"])
+    return re.compile(text, re.DOTALL)
+
+
+def _name_matches(name: str, part: str) -> bool:
+    expression = _expression(part)
+    return expression is not None and expression.fullmatch(name) is not None
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Whether a path is one that a pattern names. No sign stands for a slash."""
+    names, parts = path.split("/"), pattern.split("/")
+    return len(names) == len(parts) and all(map(_name_matches, names, parts))
+
+
+def glob(pattern: str, names: t.Callable[[str], t.Iterable[str]], exists: t.Callable[[str], bool]) -> list[str]:
+    """The existing paths that an absolute pattern names, in byte order.
+
+    names: what is in a directory, nothing where there is none. exists: whether something is there.
+    """
+    found = [""]
+    for part in pattern.strip("/").split("/"):
+        if any(sign in part for sign in _SIGNS):
+            found = [f"{base}/{name}" for base in found for name in names(base or "/") if _name_matches(name, part)]
+        else:
+            found = [f"{base}/{part}" for base in found if exists(f"{base}/{part}")]
+    return sorted(found, key=os.fsencode)

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Patterns as Go reads them. What is expected was answered by Go 1.26: path/filepath, Match and Glob."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import glob, matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "taken"),
+    [
+        ("*", ".hidden", True),
+        ("*", "", True),
+        ("*.toml", "a.toml", True),
+        ("*.toml", "a.toml\n", False),
+        ("/etc/*/x", "/etc/a/x", True),
+        ("/etc/*", "/etc/a/x", False),
+        ("?", "\u00e4", True),
+        ("a?c", "a\nc", True),
+        # only a circumflex leaves out
+        ("[^a].toml", "b.toml", True),
+        ("[^a].toml", "a.toml", False),
+        ("[!a].toml", "b.toml", False),
+        ("[!a].toml", "!.toml", True),
+        ("[^^]", "^", False),
+        ("[a^]", "^", True),
+        ("[a-c][0-9]", "b7", True),
+        ("[a-c]", "d", False),
+        ("[c-a]", "b", False),
+        ("[^c-a]", "b", True),
+        ("[c-ax]", "x", True),
+        (r"[\-x]", "-", True),
+        (r"[\]a]", "]", True),
+        (r"[a-\]]", "b", False),
+        # a backslash takes what follows for itself
+        (r"\*", "*", True),
+        (r"\*", "a", False),
+        (r"a\bc", "abc", True),
+        ("a.c", "abc", False),
+        ("a+", "aa", False),
+        # errors of a pattern
+        ("[", "[", False),
+        ("[]a]", "]", False),
+        ("[-x]", "-", False),
+        ("[a-]", "a", False),
+        ("[x-]", "-", False),
+        ("a[", "a", False),
+        ("a\\", "a\\", False),
+    ],
+)
+def test_a_pattern_takes_what_go_takes(pattern: str, path: str, taken: bool) -> None:
+    assert matches(path, pattern) is taken
+
+
+def found(pattern: str) -> list[str]:
+    def names(directory: str) -> list[str]:
+        return os.listdir(directory) if os.path.isdir(directory) else []
+
+    return glob(pattern, names, os.path.lexists)
+
+
+def test_what_is_there_is_found_in_byte_order(tmp_path: Path) -> None:
+    for name in ("a/b.toml", "a/.c.toml", "a/B.toml", ".d/x.toml", "e.toml"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    (tmp_path / "a" / "gone.toml").symlink_to("nowhere")
+    assert found(f"{tmp_path}/a/*.toml") == [
+        f"{tmp_path}/a/{name}" for name in (".c.toml", "B.toml", "b.toml", "gone.toml")
+    ]
+    assert found(f"{tmp_path}/*/x.toml") == [f"{tmp_path}/.d/x.toml"]
+    assert found(f"{tmp_path}/*/*") == [
+        f"{tmp_path}/{name}" for name in (".d/x.toml", "a/.c.toml", "a/B.toml", "a/b.toml", "a/gone.toml")
+    ]
+    # also where a file is in the place of a directory
+    assert found(f"{tmp_path}/e.toml/*") == []
+    assert found(f"{tmp_path}/a/gone.toml") == [f"{tmp_path}/a/gone.toml"]
+    assert found(f"{tmp_path}/none") == found(f"{tmp_path}/a/[") == []
+
+
+@given(st.text("ab^!-]\\[*?.\n", max_size=8), st.text("ab^!-].\n", max_size=4))
+def test_any_pattern_is_read(pattern: str, name: str) -> None:
+    assert matches(name, pattern) in (True, False)
+
+
+@given(st.text(st.characters(exclude_characters="/", exclude_categories=()), max_size=8))
+def test_a_name_of_which_each_sign_is_quoted_takes_itself_alone(name: str) -> None:
+    quoted = re.sub(r"([*?\[\\])", r"\\\1", name)
+    assert matches(name, quoted)
+    assert not matches(name + "x", quoted)
