@@ -95,48 +95,20 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.difference impor
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, make_directories, read, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import DIRECTORIES
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import parse_kmsg
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import lines_since, open_at_end
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modprobe import load_failure
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import due, with_modules
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import due, hidden_by, with_modules
 
-HIDDEN = list(DIRECTORIES[1:])
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,55}")
-
-
-def open_log() -> t.Optional[int]:
-    """The kernel's log from now on; None where it may not be read."""
-    try:
-        handle = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        os.lseek(handle, 0, os.SEEK_END)
-        return handle
-    except OSError:
-        return None
-
-
-def read_log(handle: t.Optional[int]) -> list[str]:
-    """What was logged since; at most 200 lines."""
-    lines: list[str] = []
-    while handle is not None and len(lines) < 200:
-        try:
-            record = parse_kmsg(os.read(handle, 8192))
-        except BrokenPipeError:
-            # records were overwritten before they were read
-            continue
-        except OSError:
-            break
-        if record is not None:
-            lines.append(record[1])
-    return lines
 
 
 def load(module: AnsibleModule, name: str) -> list[str]:
     """Loads the module; what the kernel logged. Ends the run when it does not load."""
-    handle = open_log()
+    handle = open_at_end()
     try:
         command = [module.get_bin_path("modprobe", required=True), name]
         status, output, error = run_program(command)
-        log = read_log(handle)
+        log = [] if handle is None else lines_since(handle)
     finally:
         if handle is not None:
             os.close(handle)
@@ -148,11 +120,7 @@ def load(module: AnsibleModule, name: str) -> list[str]:
 def persist(module: AnsibleModule, path: str, words: list[str]) -> dict[str, t.Any]:
     """Adds modules to a file for boot; what the result says of it."""
     before = read(path)
-    # a file in /etc hides its namesake in /run or /usr/lib, of which nothing may be lost, either
-    name = os.path.basename(path)
-    start = next(
-        (data for data in (before, *(read(os.path.join(top, name)) for top in HIDDEN)) if data is not None), None
-    )
+    start = next((data for data in map(read, [path, *hidden_by(path)]) if data is not None), None)
     after = with_modules(start, words)
     result: dict[str, t.Any] = {"diff": [content_difference(path, before, after)]}
     if not module.check_mode:

@@ -23,8 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import (
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import check_pairs, check_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import parse_wish
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout import daemonset as _manifests
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout import operator as _operator
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout import daemonset as _manifests, operator as _operator
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (

@@ -20,8 +20,7 @@ from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import OWN_SELECTOR
-from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
-from ansible_collections.fabric.rdma.tests.cluster import kubelets as kubelets_program
+from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane, kubelets as kubelets_program
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent

@@ -30,8 +30,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL, POD_SECURITY, SYSTEM_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import FIRST_PLACE, Lease
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER
-from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
-from ansible_collections.fabric.rdma.tests.cluster import definitions
+from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane, definitions
 from ansible_collections.fabric.rdma.tests.cluster.kubelets import NODE_ANNOTATION
 
 if t.TYPE_CHECKING:

@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
-from ansible_collections.fabric.rdma.tests.cluster import test_all_systems as all_systems
-from ansible_collections.fabric.rdma.tests.cluster import test_handover
+from ansible_collections.fabric.rdma.tests.cluster import (
+    cluster as control_plane,
+    test_all_systems as all_systems,
+    test_handover,
+)
 from ansible_collections.fabric.rdma.tests.cluster.conftest import groups
 from ansible_collections.fabric.rdma.tests.integration.test_events import GROWTH, NAME, sizes
 from ansible_collections.fabric.rdma.tests.receptor import conftest as receptor

@@ -32,8 +32,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import Lease
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_manifests
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
-from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
-from ansible_collections.fabric.rdma.tests.cluster import definitions
+from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane, definitions
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
 
 if t.TYPE_CHECKING:

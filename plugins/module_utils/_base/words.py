@@ -9,7 +9,7 @@ import difflib
 import re
 import typing as t
 
-__all__ = ["SHOWN", "in_dots", "nearest", "unknown_keys", "without_password"]
+__all__ = ["SHOWN", "first_of", "in_dots", "nearest", "unknown_keys", "without_password"]
 
 SHOWN = 80
 # A node may have said the text: no part of it is looked at more often than so many times.
@@ -28,6 +28,12 @@ def without_password(text: str) -> str:
 def in_dots(release: t.Iterable[t.Any]) -> str:
     """A release or a line of them, such as (26, 4), as people write it."""
     return ".".join(map(str, release))
+
+
+def first_of(names: t.Sequence[str], most: int) -> str:
+    """``a, b and 4 more``."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def nearest(name: t.Any, known: t.Collection[str]) -> str:

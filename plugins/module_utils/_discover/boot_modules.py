@@ -10,13 +10,18 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 __all__ = ["DIRECTORIES", "persisted"]
 
 # A file in one of them hides its namesakes in those after it (modules-load.d(5)).
-DIRECTORIES = ("/etc/modules-load.d", "/run/modules-load.d", "/usr/lib/modules-load.d")
+DIRECTORIES = (
+    "/etc/modules-load.d",
+    "/run/modules-load.d",
+    "/usr/local/lib/modules-load.d",
+    "/usr/lib/modules-load.d",
+)
 
 
 def persisted(tree: Tree) -> set[str]:
     """Modules that systemd-modules-load(8) or /etc/modules loads at every boot.
 
-    A file in /etc hides its namesake in /run and /usr/lib. What rdma-core lists in /etc/rdma/modules is not counted: it is
+    A file in /etc hides its namesakes in the other directories. What rdma-core lists in /etc/rdma/modules is not counted: it is
     loaded only when hardware of the right sort appears.
     """
     files: dict[str, str] = {}

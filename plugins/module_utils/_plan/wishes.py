@@ -17,22 +17,22 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.words import unk
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import (
     Check,
     Json,
+    choice as _choice,
+    dictionary as _dictionary,
+    flag as _flag,
+    keys as _keys,
+    listing as _listing,
+    name as _name,
+    names as _names,
+    number as _number,
+    pattern as _pattern,
+    rate as _rate,
+    shown as _shown,
+    strings as _strings,
+    text as _text,
+    truth as _truth,
+    wrong as _wrong,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import choice as _choice
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import dictionary as _dictionary
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import flag as _flag
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import keys as _keys
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import listing as _listing
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import name as _name
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import names as _names
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import number as _number
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import pattern as _pattern
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import rate as _rate
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import shown as _shown
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import strings as _strings
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import text as _text
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import truth as _truth
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import wrong as _wrong
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.node_wishes import NODE_DEFAULTS, NODE_WISHES
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, REASONS, unknown_reasons
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.shares import share_of

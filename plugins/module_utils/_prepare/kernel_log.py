@@ -5,13 +5,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import itertools
 import os
 import re
 import time
 import typing as t
 
-__all__ = ["LogGrowth", "measure_log", "parse_kmsg"]
+__all__ = ["LogGrowth", "lines_since", "measure_log", "open_at_end", "parse_kmsg"]
+
+_LOG = "/dev/kmsg"
+# What a log that never ends is read for.
+_READING_SECONDS = 5
 
 # A record: "priority,sequence,microseconds,flags[,...];text" (kernel Documentation/ABI/testing/dev-kmsg).
 _RECORD = re.compile(rb"\d+,(\d+),\d+,[^;]*;([^\n]*)")
@@ -32,9 +38,8 @@ def parse_kmsg(record: bytes) -> t.Optional[tuple[int, str]]:
     return (int(found.group(1)), found.group(2).decode("utf-8", "replace")) if found else None
 
 
-def _read_all(handle: int, deadline: float, texts: t.Optional[dict[str, int]]) -> t.Optional[int]:
-    """The last sequence number there is, or was at the deadline: a writer may be faster than we are."""
-    last = None
+def _records(handle: int, deadline: float) -> t.Iterator[tuple[int, str]]:
+    """Up to the last record that there is, or was at the deadline: a writer may be faster than we are."""
     while time.monotonic() < deadline:
         try:
             found = parse_kmsg(os.read(handle, 8192))
@@ -47,26 +52,60 @@ def _read_all(handle: int, deadline: float, texts: t.Optional[dict[str, int]]) -
                 raise
             continue
         if found:
-            last = found[0]
-            if texts is not None and len(texts) < 1000:
-                # numbers differ from line to line
-                text = re.sub(r"0x[0-9a-f]+|\d+", "N", found[1])
-                texts[text] = texts.get(text, 0) + 1
+            yield found
+
+
+def _open(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def open_at_end(path: str = _LOG) -> t.Optional[int]:
+    """The log from now on, for lines_since(); None where it may not be read. The caller closes it."""
+    try:
+        handle = _open(path)
+    except OSError:
+        return None
+    try:
+        os.lseek(handle, 0, os.SEEK_END)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def lines_since(handle: int, most: int = 200) -> list[str]:
+    """What was logged since open_at_end(), so many lines of it; fewer where reading fails on the way."""
+    lines: list[str] = []
+    with contextlib.suppress(OSError):
+        for _number, text in itertools.islice(_records(handle, time.monotonic() + _READING_SECONDS), most):
+            lines.append(text)
+    return lines
+
+
+def _last(handle: int, texts: t.Optional[dict[str, int]] = None) -> t.Optional[int]:
+    """The last sequence number. texts: how often each text came, which is added to."""
+    last = None
+    for number, said in _records(handle, time.monotonic() + _READING_SECONDS):
+        last = number
+        if texts is not None and len(texts) < 1000:
+            # numbers differ from line to line
+            text = re.sub(r"0x[0-9a-f]+|\d+", "N", said)
+            texts[text] = texts.get(text, 0) + 1
     return last
 
 
-def measure_log(seconds: float, path: str = "/dev/kmsg") -> LogGrowth:
+def measure_log(seconds: float, path: str = _LOG) -> LogGrowth:
     """How much the kernel's log grows in a time. Counted by sequence numbers: also what is overwritten unread is counted.
 
     OSError when the log cannot be read (needs CAP_SYSLOG).
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = _open(path)
     try:
-        first = _read_all(handle, time.monotonic() + 5, None)
+        first = _last(handle)
         start = time.monotonic()
         time.sleep(seconds)
         texts: dict[str, int] = {}
-        last = _read_all(handle, time.monotonic() + 5, texts)
+        last = _last(handle, texts)
         elapsed = time.monotonic() - start
     finally:
         os.close(handle)

@@ -29,8 +29,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.transaction impo
     Overtaken,
     Transaction,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd import config as _containerd
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd import config_edit as _edit
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd import config as _containerd, config_edit as _edit
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import (
     Limit,
     limit_text,

@@ -10,7 +10,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import DIRECTORIES, persisted
 
-__all__ = ["Due", "due", "with_modules"]
+__all__ = ["Due", "due", "hidden_by", "with_modules"]
 
 
 class Due(t.NamedTuple):
@@ -25,6 +25,11 @@ def due(tree: Tree, name: str, persistent: bool) -> Due:
     plain = name.replace("-", "_")
     path = f"{DIRECTORIES[0]}/{plain.replace('_', '-')}.conf"
     return Due(not tree.exists("/sys/module/" + plain), path if persistent and plain not in persisted(tree) else None)
+
+
+def hidden_by(path: str) -> list[str]:
+    """Files that a file in /etc takes the place of, the one that counts first: what they load has to be in it, too."""
+    return [f"{directory}/{path.rpartition('/')[2]}" for directory in DIRECTORIES[1:]]
 
 
 _HEAD = b"# Made by fabric.rdma.kernel_module. The modules are loaded in this order.\n"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import first_of
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import PRIORITIES
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_files import changed_files, wanted_files
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_wish import (
@@ -104,8 +105,7 @@ def parse_tos(text: str) -> t.Optional[int]:
 
 
 def _names(names: t.Iterable[str]) -> str:
-    unique = list(dict.fromkeys(names))
-    return ", ".join(unique[:8]) + (f" and {len(unique) - 8} more" if len(unique) > 8 else "")
+    return first_of(list(dict.fromkeys(names)), 8)
 
 
 def _words(value: t.Any) -> str:

@@ -16,6 +16,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import places
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import first_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.shares import share_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES
 
@@ -39,6 +40,8 @@ Json = t.Dict[str, t.Any]
 
 _MAX_MESSAGE = 2000
 _MAX_SAID = 200
+# Names of hosts that were held back.
+_MOST_HELD = 8
 # What ansible-core puts before the message of a module or a filter, by version.
 _PREFIXES = re.compile(
     r"\A(?:(?:Task|Action|Module) failed: |Finalization of task args for '[^']*' failed: |Error while resolving value for '[^']*': "
@@ -168,7 +171,7 @@ def stops(hosts: t.Mapping[str, t.Mapping[str, t.Any]], number: int) -> list[str
         elif word == "waiting" and int(one["level"]) < own:
             reasons.append(f"{name} is of an earlier wave and has not had its turn")
     if held and not reasons:
-        reasons.append(f"{_first(held)} was held back")
+        reasons.append(f"{first_of(held, _MOST_HELD)} was held back")
     return reasons
 
 
@@ -245,7 +248,7 @@ def outcome_lines(document: t.Mapping[str, t.Any], most: t.Optional[int] = None)
         more = len(lines) - most
         lines[most:] = [f"{more} more {'is' if more == 1 else 'are'} not well: see outcomes.json."]
     if held:
-        lines.append(f"Held back, and not touched: {_first(held)}.")
+        lines.append(f"Held back, and not touched: {first_of(held, _MOST_HELD)}.")
     return lines
 
 
@@ -280,10 +283,6 @@ def told_elsewhere(variables: t.Mapping[str, t.Any], kept: bool) -> tuple[list[s
     if failed > len(lines):
         lines.append(f"{failed} nodes in all were not prepared; the output of the jobs names them")
     return lines, not last
-
-
-def _first(names: t.Sequence[str]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def gone(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import first_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
 
 __all__ = ["departures", "refusal", "removal_in_words", "run_number", "slice_in_words", "slice_suffix"]
@@ -60,17 +61,12 @@ def departures(
     return missing, removed, still
 
 
-def _some(names: t.Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
 def _by_group(hosts: t.Mapping[str, t.Optional[str]]) -> list[str]:
     groups: dict[str, list[str]] = {}
     for host in sorted(hosts):
         groups.setdefault(hosts[host] or "", []).append(host)
     return [
-        f"{_some(groups[name])} of group {name}" if name else f"{_some(groups[name])}, whose facts are known"
+        first_of(groups[name], _NAMED) + (f" of group {name}" if name else ", whose facts are known")
         for name in sorted(groups, key=lambda name: (not name, name))
     ]
 
@@ -156,7 +152,7 @@ def refusal(missing: t.Mapping[str, t.Optional[str]], still: t.Sequence[str], sl
         )
     if still:
         sentences.append(
-            f"rdma_rollout.remove names {_some(still)}, which groups of this inventory that are planned for still have, in this "
+            f"rdma_rollout.remove names {first_of(still, _NAMED)}, which groups of this inventory that are planned for still have, in this "
             "run or an earlier one: take it out of the inventory's groups, or out of remove. A group that rdma_groups does not "
             "name stays as it is."
         )

@@ -15,6 +15,7 @@ import json
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import first_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     APP_NAME,
     CLASS_LABEL,
@@ -283,9 +284,7 @@ def strays_in_words(strays: t.Mapping[str, str], groups: t.Mapping[str, str]) ->
 
 def some(names: t.Iterable[str]) -> str:
     """The first few of many names."""
-    listed = sorted(names)
-    rest = len(listed) - _NAMED
-    return ", ".join(listed[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    return first_of(sorted(names), _NAMED)
 
 
 def quantity(value: t.Any) -> int:

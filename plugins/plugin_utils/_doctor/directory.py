@@ -28,6 +28,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import TreeError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import first_of
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.snapshot import (
     KINDS,
@@ -434,8 +435,7 @@ def _has_json_lines(text: str) -> bool:
 
 def _noted(text: str, names: t.Sequence[str]) -> str:
     """What is to be said of some files, which may be many."""
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{text}: {', '.join(names[:_MOST_NAMES])}{more}"
+    return f"{text}: {first_of(names, _MOST_NAMES)}"
 
 
 def _host_of_file(name: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import first_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Group
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.sriov import NETDEV_TYPES
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
@@ -104,9 +105,7 @@ _Ways = dict[t.Optional[int], dict[str, list[str]]]
 
 def some(names: t.Iterable[str]) -> str:
     """``a, b, c and 4 more``."""
-    rows = sorted(names)
-    more = len(rows) - _SHOWN
-    return ", ".join(rows[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return first_of(sorted(names), _SHOWN)
 
 
 def group_hosts(group: Group) -> list[str]:

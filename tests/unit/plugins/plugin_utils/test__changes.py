@@ -11,8 +11,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._changes import changes
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_report import rdma_report
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree

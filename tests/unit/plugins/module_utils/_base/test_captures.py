@@ -17,11 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base import captures as _captures
-from ansible_collections.fabric.rdma.plugins.module_utils._base import tree as _tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base import captures as _captures, tree as _tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import (
     CAPTURE_HEADER,
     Entry,

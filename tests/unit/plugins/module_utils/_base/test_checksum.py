@@ -8,8 +8,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.checksum import Checksum
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError

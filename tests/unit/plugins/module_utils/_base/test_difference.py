@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import (
     content_difference,

@@ -10,8 +10,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import UNLIMITED, SpecError, load_spec
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci_edit import (

@@ -9,8 +9,7 @@ import tomllib
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml_edit import (

@@ -9,8 +9,7 @@ import os
 import socket
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover import addresses
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.addresses import addresses_answer, read_addresses

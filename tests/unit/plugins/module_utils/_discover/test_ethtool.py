@@ -9,8 +9,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover import ethtool
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ethtool import ethtool_answer, parse_module

@@ -9,8 +9,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan import solver
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups

@@ -10,8 +10,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest, unknown_keys
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import (

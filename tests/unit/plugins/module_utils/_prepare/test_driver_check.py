@@ -3,18 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import errno
-import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare import kernel_log as _log
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check import (
     Build,
     Initramfs,
@@ -28,7 +22,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check 
     parse_dkms_status,
     with_log,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import LogGrowth, measure_log, parse_kmsg
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import LogGrowth
 
 KERNEL = "5.15.0-60-generic"
 NAME = "mlnx-ofed-kernel"
@@ -195,68 +189,6 @@ def test_a_log_is_loud_beyond_its_limit() -> None:
     assert log_problem(603, 30.0, "mlx5: N", 20) == (
         "the kernel's log grows by 20 records a second (limit: 20), most often with 'mlx5: N'"
     )
-
-
-# -- The kernel's log --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("record", "parsed"),
-    [
-        (b"6,339,5140900,-;NET: Registered protocol family 10\n", (339, "NET: Registered protocol family 10")),
-        (b"30,340,5690716,-;udevd[80]: starting\n SUBSYSTEM=acpi\n", (340, "udevd[80]: starting")),
-        (b"4,1,2,-,caller=T1;x\xff\n", (1, "x�")),
-        (b"4,1,2,-;\n", (1, "")),
-        (b"nonsense\n", None),
-        (b"", None),
-    ],
-)
-def test_a_record_of_the_kernel_has_a_number_and_a_text(record: bytes, parsed: tuple[int, str] | None) -> None:
-    assert parse_kmsg(record) == parsed
-
-
-def record(number: int, text: str) -> bytes:
-    return b"6,%d,1,-;%s\n" % (number, text.encode())
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "records", "text"),
-    [
-        ([record(7, "old")], [], 0, ""),
-        ([], [], 0, ""),
-        ([], [record(0, "first")], 1, "first"),
-        ([record(7, "old")], [record(8, "a"), record(9, "at 0x1f"), record(10, "at 0x2e")], 3, "at N"),
-        # overwritten before anybody read them: counted all the same
-        ([record(7, "old")], [errno.EPIPE, record(5000, "flood 5000"), record(5001, "flood 5001")], 4994, "flood N"),
-        ([record(7, "old")], [errno.EINVAL, record(9, "b")], 2, "b"),
-    ],
-)
-def test_a_log_is_measured_by_the_records_of_a_window(
-    before: list[bytes | int],
-    after: list[bytes | int],
-    records: int,
-    text: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "kmsg").touch()
-    answers: Iterator[bytes | int] = iter([*before, errno.EAGAIN, *after, errno.EAGAIN])
-
-    def read(_handle: int, _size: int) -> bytes:
-        answer = next(answers)
-        if isinstance(answer, int):
-            raise OSError(answer, os.strerror(answer))
-        return answer
-
-    monkeypatch.setattr(_log.os, "read", read)
-    growth = measure_log(0.01, str(tmp_path / "kmsg"))
-    assert (growth.records, growth.text) == (records, text)
-    assert growth.seconds >= 0.01
-
-
-def test_a_log_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="kmsg"):
-        measure_log(0, str(tmp_path / "kmsg"))
 
 
 @pytest.mark.parametrize(

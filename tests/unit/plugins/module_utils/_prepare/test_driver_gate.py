@@ -9,8 +9,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree, open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError

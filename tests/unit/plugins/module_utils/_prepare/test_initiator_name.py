@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import Initiator, parse_initiator
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiator_name import (

@@ -10,8 +10,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiators import duplicate_initiators
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_checks

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import Due, due, with_modules
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import Due, due, hidden_by, with_modules
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,11 @@ def test_what_is_due_is_what_is_missing(*, loaded: bool, at_boot: bool, persiste
         entries["/usr/lib/modules-load.d/theirs.conf"] = Entry("f", data=b"nvidia-peermem\n")
     for name in ("nvidia-peermem", "nvidia_peermem"):
         assert due(MemoryTree(entries), name, persistent) == wanted
+
+
+def test_a_file_of_ours_takes_the_place_of_its_namesakes() -> None:
+    assert hidden_by("/etc/modules-load.d/mlx5-ib.conf") == [
+        "/run/modules-load.d/mlx5-ib.conf",
+        "/usr/local/lib/modules-load.d/mlx5-ib.conf",
+        "/usr/lib/modules-load.d/mlx5-ib.conf",
+    ]

@@ -6,8 +6,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import (

@@ -9,8 +9,7 @@ import json
 import typing as t
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import (
     Changes,

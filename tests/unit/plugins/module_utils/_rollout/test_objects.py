@@ -9,8 +9,7 @@ import typing as t
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     CLASS_LABEL,

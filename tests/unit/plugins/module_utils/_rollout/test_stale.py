@@ -8,8 +8,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.stale import Stale

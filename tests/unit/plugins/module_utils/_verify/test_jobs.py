@@ -10,8 +10,7 @@ import json
 import typing as t
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_evidence import rdma_evidence
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.filter.rdma_evidence import rdma_evidence

@@ -9,8 +9,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.histogram import histogram
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.spread import bins_of, quantile

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible.release import __version__
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_report import rdma_report
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import completed_with, render_json

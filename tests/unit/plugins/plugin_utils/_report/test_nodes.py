@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
-from ansible_collections.fabric.rdma.tests.unit.machines import Machine
-from ansible_collections.fabric.rdma.tests.unit.machines import facts_of as discovered
+from ansible_collections.fabric.rdma.tests.unit.machines import Machine, facts_of as discovered
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
     Page,
     facts_of,

@@ -9,8 +9,7 @@ import ipaddress
 import itertools
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems import addresses
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses import (

@@ -7,8 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cel import FILTER, NOTHING, expression, literal
 from ansible_collections.fabric.rdma.tests.unit.cel import CelError, device, evaluate, published

@@ -11,8 +11,7 @@ import typing as t
 
 import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import sources
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots

@@ -10,16 +10,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cel import FILTER
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_select import KINDS, choose, pools_by_pci
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import published
-from ansible_collections.fabric.rdma.tests.unit.cel import device, evaluate
-from ansible_collections.fabric.rdma.tests.unit.cel import published as as_published
+from ansible_collections.fabric.rdma.tests.unit.cel import device, evaluate, published as as_published
 from ansible_collections.fabric.rdma.tests.unit.examples import examples
 from ansible_collections.fabric.rdma.tests.unit.machines import Machine, checked, facts_of
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.plans import (

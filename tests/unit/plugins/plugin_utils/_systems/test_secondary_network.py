@@ -11,8 +11,7 @@ import json
 import typing as t
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import SPIDERPOOL_IMAGES, SRIOV_PLUGIN
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
