@@ -24,8 +24,8 @@ import typing as t
 __all__ = [
     "MOST",
     "back_up",
+    "errors_name",
     "make_directories",
-    "named",
     "put",
     "read",
     "rehearse",
@@ -45,7 +45,7 @@ _UNFINISHED = re.compile(r"[.]fabric-rdma-([0-9]+)[.]tmp")
 
 
 @contextlib.contextmanager
-def named(path: str, *aliases: str) -> t.Iterator[None]:
+def errors_name(path: str, *aliases: str) -> t.Iterator[None]:
     """Gives errors of the body that name no file, or one of the aliases, the path."""
     try:
         yield
@@ -67,7 +67,7 @@ def read(path: str, most: t.Optional[int] = MOST) -> t.Optional[bytes]:
     if not stat.S_ISREG(mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "Is a directory" if stat.S_ISDIR(mode) else "Is not a regular file", path)
-    with os.fdopen(handle, "rb") as stream, named(path):
+    with os.fdopen(handle, "rb") as stream, errors_name(path):
         data = stream.read() if most is None else stream.read(most + 1)
     if most is not None and len(data) > most:
         raise OSError(errno.EFBIG, f"Is larger than {most >> 20} MiB", path)
@@ -78,7 +78,7 @@ def sync_directory(path: str) -> None:
     """A name that was made, changed or removed is on the disk only when its directory is."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with named(path):
+        with errors_name(path):
             os.fsync(handle)
     finally:
         os.close(handle)
@@ -112,7 +112,7 @@ def _attributes(path: str) -> set[str]:
         return set()
 
 
-def _like(source: str, target: str) -> None:
+def _copy_attributes(source: str, target: str) -> None:
     """Owner, access list, label and mode of one file for another."""
     status = os.stat(source)
     os.chown(target, status.st_uid, status.st_gid)
@@ -131,7 +131,7 @@ def _like(source: str, target: str) -> None:
     os.chmod(target, stat.S_IMODE(status.st_mode))
 
 
-def _give(handle: int, owner: tuple[int, int]) -> None:
+def _set_owner(handle: int, owner: tuple[int, int]) -> None:
     """An owner for a file, where it has another one."""
     status = os.fstat(handle)
     if (status.st_uid, status.st_gid) != owner:
@@ -151,15 +151,15 @@ def stage(
 
     mode, owner: what it gets in place of those of `like`; without, 0644 and us. name: what errors call it.
     """
-    with named(name or temporary, temporary):
+    with errors_name(name or temporary, temporary):
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(temporary, flags, 0o600), "wb") as stream:
             stream.write(data)
             stream.flush()
             if like is not None:
-                _like(like, temporary)
+                _copy_attributes(like, temporary)
             if owner is not None:
-                _give(stream.fileno(), owner)
+                _set_owner(stream.fileno(), owner)
             if like is None or mode is not None:
                 os.fchmod(stream.fileno(), 0o644 if mode is None else mode)
             os.fsync(stream.fileno())
@@ -167,7 +167,7 @@ def stage(
 
 def put(temporary: str, path: str) -> None:
     """The file gets its name, and with it the place of the one that had it."""
-    with named(path, temporary):
+    with errors_name(path, temporary):
         os.replace(temporary, path)
     sync_directory(os.path.dirname(path))
 
@@ -207,7 +207,7 @@ def replace(
     exactly: mode and owner that it gets, whatever it has. OSError when it is no longer what it was.
     """
     real = os.path.realpath(path)
-    with named(path, os.path.dirname(real)):
+    with errors_name(path, os.path.dirname(real)):
         temporary = _unfinished(os.path.dirname(real))
     try:
         like = None if before is None else real

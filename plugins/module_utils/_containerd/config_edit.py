@@ -112,9 +112,9 @@ def plan_edits(
         elif not refusals and handlers[name].base_runtime_spec != spec:
             try:
                 if spec is None:
-                    texts = _without(files, texts, generation, root_path, _only(name))
+                    texts = _without_specs(files, texts, generation, root_path, _only(name))
                 else:
-                    texts = _with(files, texts, generation, root_path, name, spec, dump)
+                    texts = _with_spec(files, texts, generation, root_path, name, spec, dump)
                 if main_too:
                     texts = _in_main(files, texts, generation, root_path, name, spec)
             except Refused as exc:
@@ -192,7 +192,7 @@ def _unclear(
     return refusals
 
 
-def _with(
+def _with_spec(
     files: t.Sequence[ConfigFile],
     texts: dict[str, str],
     generation: Generation,
@@ -337,7 +337,7 @@ def _only(name: str) -> t.Callable[[str, t.Any], bool]:
     return lambda other, _value: other == name
 
 
-def _without(
+def _without_specs(
     files: t.Sequence[ConfigFile],
     texts: dict[str, str],
     generation: Generation,

@@ -23,7 +23,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import difference
 from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import make_directories, named
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import errors_name, make_directories
 from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import matches
 from ansible_collections.fabric.rdma.plugins.module_utils._base.transaction import (
     Overtaken,
@@ -718,7 +718,7 @@ def _last_line(text: str) -> str:
 def _unnamed(directory: str, text: str) -> t.Iterator[str]:
     """Where programs find a file that has no name: it may hold registry credentials, and is gone when this process is."""
     with tempfile.TemporaryFile(dir=directory) as stream:
-        with named(directory):
+        with errors_name(directory):
             stream.write(text.encode("utf-8"))
             stream.flush()
         yield f"/proc/{os.getpid()}/fd/{stream.fileno()}"
