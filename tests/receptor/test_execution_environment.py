@@ -34,16 +34,17 @@ def test_what_it_pins_is_what_is_tested(pinned_collections: Path) -> None:
     wanted = definition()["dependencies"]
     tested = (ROOT / "requirements-dev.txt").read_text().splitlines()
     assert wanted["ansible_runner"]["package_pip"] in tested
-    assert set(wanted["python"]) <= set(tested)
     for line in [wanted["ansible_core"]["package_pip"], *wanted["python"]]:
-        assert re.fullmatch(r"[\w-]+==\d[\d.]*", line), line
+        assert re.fullmatch(r"[\w-]+==\d[\w.]*", line), line
     # all that the collection asks for, each of one version: that with which everything else is tested
     own = [
         re.split(r"[<>=]", line)[0]
         for line in (ROOT / "requirements.txt").read_text().splitlines()
         if line[:1] not in "#"
     ]
-    assert sorted(own) == sorted(line.partition("==")[0] for line in wanted["python"])
+    ours = [line for line in wanted["python"] if line.partition("==")[0] in own]
+    assert sorted(own) == sorted(line.partition("==")[0] for line in ours)
+    assert set(ours) <= set(tested)
     asked = yaml.safe_load((ROOT / "collections" / "requirements.yml").read_text())["collections"]
     pinned = {each["name"]: each["version"] for each in wanted["galaxy"]["collections"]}
     assert pinned == {each["name"]: each["version"] for each in asked}
@@ -54,6 +55,20 @@ def test_what_it_pins_is_what_is_tested(pinned_collections: Path) -> None:
         assert manifest["collection_info"]["version"] == pinned[name], name
         needed += [each for each in manifest["collection_info"]["dependencies"] if each not in needed]
     assert sorted(pinned) == sorted(needed)
+
+
+def test_every_python_package_is_pinned(execution_environment: Path) -> None:
+    """Also what the others bring: the same build gives the same packages."""
+    python = execution_environment / "python"
+    listed = [str(python), "-m", "pip", "list", "--format=json", "--disable-pip-version-check"]
+    found = json.loads(subprocess.run(listed, capture_output=True, text=True, check=True).stdout)
+    installed = {re.sub(r"[-_.]+", "-", each["name"]).lower(): each["version"] for each in found}
+    # what a virtual environment comes with
+    for name in ("pip", "setuptools", "wheel"):
+        installed.pop(name, None)
+    wanted = definition()["dependencies"]
+    lines = [*(wanted[part]["package_pip"] for part in ("ansible_core", "ansible_runner")), *wanted["python"]]
+    assert installed == dict(line.split("==") for line in lines)
 
 
 def test_the_base_image_has_a_tag_or_a_digest() -> None:
