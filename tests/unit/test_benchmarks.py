@@ -339,3 +339,22 @@ def test_a_measurement_that_is_ended_leaves_nothing_running(tmp_path: Path) -> N
     assert measuring.wait(limit(60)) == 128 + signal.SIGTERM
     assert eventually(lambda: not playbook.exists())
     assert {path.name for path in tmp_path.iterdir()} == {"bin", "started"}
+
+
+def test_figures_say_of_which_commit_they_are(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+        return subprocess.run(
+            ["git", "-C", str(tmp_path), *identity, *words], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    assert figures.revision(tmp_path) is None
+    git("init", "--quiet")
+    assert figures.revision(tmp_path) is None, "nothing is committed yet"
+    git("commit", "--quiet", "--allow-empty", "--message", "begin")
+    head = git("rev-parse", "HEAD")
+    assert figures.revision(tmp_path) == head[:12]
+    (tmp_path / "changed").touch()
+    assert figures.revision(tmp_path) == head[:12] + "+"
+    (tmp_path / "copy").mkdir()
+    assert figures.revision(tmp_path / "copy") is None, "somebody else's checkout"
