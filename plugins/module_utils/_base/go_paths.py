@@ -14,12 +14,12 @@ import os
 import re
 import typing as t
 
-__all__ = ["glob", "matches"]
+__all__ = ["glob", "matches", "order", "quoted"]
 
 _SIGNS = "*?[\\"
 _CHARACTER = r"(?:\\.|[^\\\]-])"
 _TOKEN = re.compile(
-    rf"(?P<star>\*)|(?P<any>\?)|\[(?P<but>\^?)(?P<ranges>(?:{_CHARACTER}(?:-{_CHARACTER})?)+)\]|\\(?P<quoted>.)|(?P<plain>[^*?\[\\])",
+    rf"(?P<star>\*)|(?P<any>\?)|\[(?P<but>\^|(?!\^))(?P<ranges>(?:{_CHARACTER}(?:-{_CHARACTER})?)+)\]|\\(?P<quoted>.)|(?P<plain>[^*?\[\\])",
     re.DOTALL,
 )
 _RANGE = re.compile(rf"({_CHARACTER})(?:-({_CHARACTER}))?", re.DOTALL)
@@ -37,28 +37,46 @@ def _class(but: str, ranges: str) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _expression(part: str) -> t.Optional[t.Pattern[str]]:
-    """Of one name of a path; None where Go sees an error, such as a bracket that nothing closes."""
-    text, place = "", 0
+def _chunks(part: str) -> t.Optional[list[tuple[t.Pattern[str], int]]]:
+    """What is between the stars of one name of a path, each with the number of its characters.
+
+    None where Go sees an error, such as a bracket that nothing closes.
+    """
+    chunks, place = [("", 0)], 0
     while place < len(part):
         token = _TOKEN.match(part, place)
         if token is None:
             return None
         place = token.end()
+        text, length = chunks[-1]
         if token["star"]:
-            text += ".*"
+            chunks.append(("", 0))
         elif token["any"]:
-            text += "."
+            chunks[-1] = (text + ".", length + 1)
         elif token["ranges"]:
-            text += _class(token["but"], token["ranges"])
+            chunks[-1] = (text + _class(token["but"], token["ranges"]), length + 1)
         else:
-            text += re.escape(token["quoted"] or token["plain"])
-    return re.compile(text, re.DOTALL)
+            chunks[-1] = (text + re.escape(token["quoted"] or token["plain"]), length + 1)
+    return [(re.compile(text, re.DOTALL), length) for text, length in chunks]
 
 
 def _name_matches(name: str, part: str) -> bool:
-    expression = _expression(part)
-    return expression is not None and expression.fullmatch(name) is not None
+    """Chunk by chunk, each at the first place where it fits: no pattern of somebody else takes long."""
+    chunks = _chunks(part)
+    if chunks is None:
+        return False
+    (first, place), (last, length) = chunks[0], chunks[-1]
+    if len(chunks) == 1:
+        return first.fullmatch(name) is not None
+    if first.match(name) is None:
+        return False
+    for chunk, _length in chunks[1:-1]:
+        found = chunk.search(name, place)
+        if found is None:
+            return False
+        place = found.end()
+    end = len(name) - length
+    return end >= place and last.match(name, end) is not None
 
 
 def matches(path: str, pattern: str) -> bool:
@@ -67,8 +85,18 @@ def matches(path: str, pattern: str) -> bool:
     return len(names) == len(parts) and all(map(_name_matches, names, parts))
 
 
+def quoted(name: str) -> str:
+    """A part of a pattern that takes this name alone."""
+    return re.sub(r"([*?\[\\])", r"\\\1", name)
+
+
+def order(path: str) -> list[bytes]:
+    """The key by which Glob has paths in order: directory by directory, each by its bytes."""
+    return os.fsencode(path).split(b"/")
+
+
 def glob(pattern: str, names: t.Callable[[str], t.Iterable[str]], exists: t.Callable[[str], bool]) -> list[str]:
-    """The existing paths that an absolute pattern names, in byte order.
+    """The existing paths that an absolute pattern names, in Go's order.
 
     names: what is in a directory, nothing where there is none. exists: whether something is there.
     """
@@ -78,4 +106,4 @@ def glob(pattern: str, names: t.Callable[[str], t.Iterable[str]], exists: t.Call
             found = [f"{base}/{name}" for base in found for name in names(base or "/") if _name_matches(name, part)]
         else:
             found = [f"{base}/{part}" for base in found if exists(f"{base}/{part}")]
-    return sorted(found, key=os.fsencode)
+    return sorted(found, key=order)

@@ -221,7 +221,7 @@ class Tree:
         return None if base is None else self._target(("" if base == "/" else base) + "/" + name) or None
 
     def glob(self, pattern: str) -> list[str]:
-        """Paths that a pattern names, as Go reads it, in byte order."""
+        """Paths that a pattern names, as Go reads it, in its order."""
         return glob(pattern, self.names, self.exists)
 
     def modified(self, path: str) -> t.Optional[float]:

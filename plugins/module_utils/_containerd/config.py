@@ -11,11 +11,11 @@ Messages never show values but paths and versions, since these files hold creden
 
 from __future__ import annotations
 
-import os
 import posixpath
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import order
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError, dotted, parse
 
 __all__ = [
@@ -219,7 +219,7 @@ def _imports(
         if "*" not in pattern:
             yield absolute
             continue
-        found = sorted(glob(absolute), key=os.fsencode)
+        found = sorted(glob(absolute), key=order)
         if found and generation < (1, 7) and not posixpath.isabs(pattern):
             # early releases of 1.6 look for it from the daemon's directory, late ones from the file's
             raise ConfigError(

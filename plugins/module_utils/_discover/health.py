@@ -14,6 +14,7 @@ import json
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import quoted
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.patterns import PORT, REPRESENTOR
@@ -188,7 +189,7 @@ def _degrees(tree: Tree, path: str) -> t.Optional[float]:
 def _temperatures(tree: Tree, device: str) -> list[dict[str, t.Any]]:
     """What the sensors of the card's function say, and at what the card is in danger."""
     found: list[dict[str, t.Any]] = []
-    for path in tree.glob(f"/sys/class/infiniband/{device}/device/hwmon/hwmon*/temp*_input"):
+    for path in tree.glob(f"/sys/class/infiniband/{quoted(device)}/device/hwmon/hwmon*/temp*_input"):
         if len(found) == _MOST_TEMPERATURES or not _TEMPERATURE.fullmatch(path.rpartition("/")[2]):
             continue
         base = path[: -len("input")]

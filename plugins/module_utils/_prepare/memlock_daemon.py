@@ -94,7 +94,7 @@ class Node:
         return read(path)
 
     def glob(self, pattern: str) -> list[str]:
-        """Paths that a pattern names, as Go reads it, in byte order."""
+        """Paths that a pattern names, as Go reads it, in its order."""
         return glob(pattern, _names, os.path.lexists)
 
     def modified(self, path: str) -> t.Optional[float]:

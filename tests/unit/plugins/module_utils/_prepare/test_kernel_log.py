@@ -31,7 +31,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *answers: bytes | in
         return answer
 
     monkeypatch.setattr(_log.os, "read", read)
-    (tmp_path / "kmsg").touch()
+    (tmp_path / "kmsg").write_bytes(b"old")
     return str(tmp_path / "kmsg")
 
 
@@ -103,6 +103,7 @@ def test_what_was_logged_since_is_read(
     handle = open_at_end(played(tmp_path, monkeypatch, *answers))
     assert handle is not None
     try:
+        assert os.lseek(handle, 0, os.SEEK_CUR) == len(b"old"), "what is there is not read"
         assert lines_since(handle) == lines
     finally:
         os.close(handle)
