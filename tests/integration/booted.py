@@ -193,8 +193,8 @@ class Booted:
 
     def stop(self) -> None:
         """Ends it with all that runs there."""
-        if self.pid:
-            # it may have ended by itself
+        # where it has ended by itself, its number is free for another process
+        if self.pid and self._outer.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
         else:

@@ -25,8 +25,8 @@ def code_of(exc: FabricError) -> int:
 
 
 def passing(exc: FabricError) -> bool:
-    """Whether the same request may go well in a moment."""
-    return bool(getattr(exc, "passing", False))
+    """Whether the same request may go well in a moment. Not one that has been asked again already, as the server wanted it."""
+    return bool(getattr(exc, "passing", False)) and not getattr(exc, "later", 0)
 
 
 def patiently(
@@ -35,12 +35,13 @@ def patiently(
     tries: int = PATIENCE,
     pause: float = _PAUSE_SECONDS,
 ) -> T:
-    """What ask returns; asked up to `tries` times, `pause` seconds apart, as long as its refusals pass."""
+    """What ask returns; asked up to `tries` times as long as its refusals pass, `pause` seconds apart, or as many as the server wants."""
     for _number in range(1, tries):
         try:
             return ask()
         except FabricError as exc:
             if not passes(exc):
                 raise
-        time.sleep(pause)
+            wanted = float(getattr(exc, "later", 0))
+        time.sleep(max(pause, wanted))
     return ask()

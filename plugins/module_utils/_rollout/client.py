@@ -81,27 +81,28 @@ def _base(version: str) -> str:
 _PASSING = (429, 500, 502, 503, 504)
 
 
-# Seconds of Retry-After that are waited for at most. The API server says 1.
-_SOON = 10
+# Seconds after which nothing is asked again, however often the API server says when it has time (up to 32 s later): whoever holds a Lease
+# has to go on in time.
+_SOON = 30
 
 
-def _later(method: str, code: int, after: t.Any) -> bool:
-    """Whether a refusal is one of KubeError.later. after: the header Retry-After.
+def _later(method: str, code: int, after: t.Any) -> int:
+    """KubeError.later of a refusal. after: the header Retry-After.
 
     With 429 and 503 nothing was done; what timed out (500, 504) may have been.
     """
     known = code in (429, 503) or (method == "GET" and code in _PASSING)
-    return known and re.fullmatch(r"[0-9]{1,4}", str(after)) is not None and int(after) <= _SOON
+    return int(after) if known and re.fullmatch(r"[0-9]{1,4}", str(after)) else 0
 
 
 class KubeError(FabricError):
     """A refusal.
 
-    code: the HTTP status, 0 without one. reason: the API server's word for it, such as AlreadyExists. later: whether nothing was done, and
-    the API server asks to be asked again soon. passing: whether the same may go well in a moment.
+    code: the HTTP status, 0 without one. reason: the API server's word for it, such as AlreadyExists. later: seconds after which
+    the API server wants to be asked again, where nothing was done; 0 where it does not say so. passing: whether the same may go well in a moment.
     """
 
-    def __init__(self, message: str, code: int = 0, remedy: str = "", reason: str = "", later: bool = False) -> None:
+    def __init__(self, message: str, code: int = 0, remedy: str = "", reason: str = "", later: int = 0) -> None:
         super().__init__(message, remedy)
         self.code, self.reason, self.later = code, reason, later
         self.passing = code in _PASSING or isinstance(self, Unreachable)
@@ -223,10 +224,13 @@ class Kube:
         except (ValueError, RecursionError) as exc:
             raise Unreachable(f"cannot {doing}: {self.server} answered with something other than JSON") from exc
 
-    def text(self, path: str, doing: str, **query: str) -> str:
-        """What is not JSON: the log of a container. Bytes that are not UTF-8 are replaced."""
+    def text(self, path: str, doing: str, within: t.Optional[float] = None, /, **query: str) -> str:
+        """What is not JSON: the log of a container. Bytes that are not UTF-8 are replaced.
+
+        within: seconds until a request without an answer is given up, TIMEOUT by default.
+        """
         # the API server has no such answer for a client that takes JSON alone
-        data = self._answer("GET", path, doing, sorted(query.items()), accept="*/*")
+        data = self._answer("GET", path, doing, sorted(query.items()), accept="*/*", within=within)
         return data.decode("utf-8", "replace")
 
     def _answer(
@@ -238,10 +242,16 @@ class Kube:
         body: t.Any = None,
         content: str = "application/json",
         accept: str = "application/json",
+        within: t.Optional[float] = None,
     ) -> bytes:
-        """What it answers. Where it says that it has no time now, and when it will have some, it is asked again, as kubectl does."""
-        asked = functools.partial(self._asked, method, path, doing, query, body, content, accept)
-        return patiently(asked, lambda exc: bool(exc.later))
+        """What it answers. Where it says that it has no time now, and will have soon, it is asked again: three times in all.
+
+        within: seconds until a request without an answer is given up.
+        """
+        begun = time.monotonic()
+        asked = functools.partial(self._asked, method, path, doing, query, body, content, accept, within or TIMEOUT)
+        soon = min(_SOON, within or _SOON)
+        return patiently(asked, lambda exc: 0 < exc.later < soon - (time.monotonic() - begun))
 
     def _asked(
         self,
@@ -252,6 +262,7 @@ class Kube:
         body: t.Any,
         content: str,
         accept: str,
+        within: float,
     ) -> bytes:
         exceptions = library("urllib3.exceptions")
         try:
@@ -263,7 +274,7 @@ class Kube:
                 header_params={"Accept": accept},
                 content_type=content,
                 serialize=False,
-                _request_timeout=TIMEOUT,
+                _request_timeout=within,
             )
             said = email.utils.parsedate_tz(answer.headers.get("Date") or "")
             if said:

@@ -27,7 +27,7 @@ Json = t.Dict[str, t.Any]
 _LEASE_NAME = "fabric-rdma-rollout"
 # Where it is taken when its own namespace is not there yet.
 FIRST_PLACE = "default"
-# Seconds after which a Lease that nobody renews is free. A request may take half of them (_kube.TIMEOUT).
+# Seconds after which a Lease that nobody renews is free. A request takes less (TIMEOUT and _SOON of client.py).
 DURATION = 120
 # argument_spec of modules that go on with a Lease that another one has taken
 LEASE_OPTIONS: Json = {

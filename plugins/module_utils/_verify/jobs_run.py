@@ -98,7 +98,12 @@ def _log(client: Client, job: Job, pods: t.Sequence[Json]) -> str:
 
 def _made(client: Client, item: Json) -> bool:
     """Whether an object is there with our labels, that of this run among them: somebody else's may have its name."""
-    there = patiently(partial(client.request, "GET", path_of(item), _doing("read", item)))
+    try:
+        there = patiently(partial(client.request, "GET", path_of(item), _doing("read", item)))
+    except FabricError as exc:
+        if code_of(exc) == 404:
+            return False
+        raise
     return bool(item["metadata"]["labels"].items() <= (there["metadata"].get("labels") or {}).items())
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import time
 import typing as t
-from functools import partial
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import code_of, passing, patiently
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import PATIENCE, code_of, passing, patiently
 
 __all__ = ["Patience", "make_patiently"]
 
@@ -39,45 +38,49 @@ def make_patiently(make: t.Callable[[], t.Any], there: t.Callable[[], bool]) -> 
 
 
 class Patience:
-    """Asks again, until so much time is lost in all that nothing more is asked: a rack without power must not cost hours.
+    """Counts the seconds that are lost to requests of one kind that are refused, or not answered.
 
-    most: seconds.
+    So that what asks knows when it is enough: a rack without power must not cost hours, and no result of a node that is well.
     """
 
     def __init__(self, most: float) -> None:
-        self._lost, self._most = 0.0, most
+        """most: seconds that may be lost."""
+        self._lost, self._most, self._silent = 0.0, most, 0
 
-    def _bounded(self, doing: str, way: t.Callable[[t.Callable[[], T]], t.Any], ask: t.Callable[[], T]) -> t.Any:
-        """What way makes of ask. Its time counts as lost as soon as one request of it is refused."""
-        if self._lost >= self._most:
-            raise FabricError(
-                f"cannot {doing}: not asked, {self._lost:.0f} s are lost already to requests that nobody answered",
-                "See why the API server, or the kubelets behind it, do not answer, then run again",
-            )
-        begun = time.monotonic()
-        refused: list[FabricError] = []
+    @property
+    def spent(self) -> bool:
+        """Whether nothing is asked a second time any more."""
+        return self._lost >= self._most
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether nobody has answered at all lately, either."""
+        return self.spent and self._silent >= PATIENCE
+
+    def take(self, way: t.Callable[[t.Callable[[], T]], t.Any], ask: t.Callable[[], T]) -> t.Any:
+        """What way makes of ask, such as patiently(ask); ask() where all patience is spent."""
+        begun, refused = time.monotonic(), False
 
         def once() -> T:
+            nonlocal refused
             try:
-                return ask()
+                answer = ask()
             except FabricError as exc:
-                refused.append(exc)
+                refused = True
+                self._silent = 0 if code_of(exc) else self._silent + 1
                 raise
+            self._silent = 0
+            return answer
 
         try:
-            return way(once)
+            return once() if self.spent else way(once)
         finally:
             if refused:
                 self._lost += time.monotonic() - begun
 
-    def once(self, doing: str, ask: t.Callable[[], T]) -> T:
-        """What ask returns, asked once. doing: for the error that says that it is not."""
-        return t.cast(T, self._bounded(doing, lambda ask: ask(), ask))
-
-    def ask(self, doing: str, ask: t.Callable[[], T]) -> T:
-        """What ask returns, asked patiently."""
-        return t.cast(T, self._bounded(doing, patiently, ask))
-
-    def make(self, doing: str, make: t.Callable[[], t.Any], there: t.Callable[[], bool]) -> None:
-        """make_patiently()."""
-        self._bounded(doing, partial(make_patiently, there=there), make)
+    def given_up(self, doing: str) -> FabricError:
+        """Why something is not asked any more."""
+        return FabricError(
+            f"cannot {doing}: not asked, the API server has not answered such requests for {self._lost:.0f} s",
+            "See why it does not answer, then run again",
+        )

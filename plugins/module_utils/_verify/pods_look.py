@@ -90,6 +90,8 @@ class _Watch:
                 continue
             try:
                 self._api.make(task.body)
+                # the time that it took is not the Pod's
+                task.since = time.monotonic()
             except FabricError as exc:
                 self._finish(task, {"cause": str(exc), "remedy": refused_remedy(exc)})
         watch(

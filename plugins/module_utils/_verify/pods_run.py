@@ -18,7 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import PATIENCE, code_of, patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.client import Client
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import raise_what_was_lost
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import Patience
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import Patience, make_patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     CONTAINER,
     SIDES,
@@ -49,8 +49,9 @@ _GRACE_SECONDS = 10
 # For what was deleted to be gone: its ports may be taken until then.
 _GONE_SECONDS = 60
 _MOST_BYTES = 1 << 20
-# All that may be lost to requests that nobody answers, such as those for the logs of a rack without power.
-_MOST_LOST_SECONDS = 300
+# All that may be lost to logs that nobody gives, such as those of a rack without power, or to Pods that nobody makes or deletes. After
+# that, a log has to come within some seconds: a kubelet that is well gives it at once.
+_MOST_LOST_SECONDS, _BRIEF_SECONDS = 300, 5
 # What was listed says nothing any more after so long, as it takes to wait for a log that nobody gives.
 OLD_SECONDS = 5
 
@@ -65,7 +66,7 @@ class Api:
         self.namespace = namespace
         # why Pods of this run may be left, empty when there are none
         self.left = ""
-        self._patience = Patience(_MOST_LOST_SECONDS)
+        self._making, self._reading, self._deleting = (Patience(_MOST_LOST_SECONDS) for _kind in range(3))
         self._owner, self._run_label, self._run = owner, run_label, run
         self.labels = {**owner, run_label: run}
 
@@ -85,18 +86,22 @@ class Api:
     def make(self, body: Json) -> None:
         name = body["metadata"]["name"]
         doing = f"make Pod {self.namespace}/{name}"
+        if self._making.hopeless:
+            raise self._making.given_up(doing)
         make = partial(self._client.request, "POST", self._path, doing, body=body)
-        self._patience.make(doing, make, lambda: name in self.of_this_run())
+        self._making.take(partial(make_patiently, there=lambda: name in self.of_this_run()), make)
 
     def log(self, name: str) -> str:
         path, doing = f"{self._path}/{name}/log", f"read the log of Pod {self.namespace}/{name}"
-        ask = partial(self._client.text, path, doing, container=CONTAINER, limitBytes=str(_MOST_BYTES))
-        return self._patience.ask(doing, ask)
+        within = _BRIEF_SECONDS if self._reading.spent else None
+        ask = partial(self._client.text, path, doing, within, container=CONTAINER, limitBytes=str(_MOST_BYTES))
+        return t.cast(str, self._reading.take(patiently, ask))
 
     def delete_early(self, pod: Json) -> None:
-        """Deletes a Pod that is done with. One that stays goes with what is left at the end: nothing is insisted on."""
-        with contextlib.suppress(FabricError):
-            self._patience.once(f"delete Pod {self.namespace}/{pod['metadata']['name']}", partial(self.delete, pod))
+        """Deletes a Pod that is done with, at one try. One that stays goes with what is left at the end: nothing is insisted on."""
+        if not self._deleting.hopeless:
+            with contextlib.suppress(FabricError):
+                self._deleting.take(lambda ask: ask(), partial(self.delete, pod))
 
     def delete(self, pod: Json) -> None:
         """Exactly this Pod; one that is gone is fine."""
@@ -223,6 +228,8 @@ class _Round:
         try:
             words = words_of(pair.tests, side, self._wish, pair.first_port, address)
             self._api.make(pod_body(self._wish, name, pair.nodes[side], pair.resources[side], words))
+            # the time that it took is not the Pod's
+            pair.since = time.monotonic()
         except FabricError as exc:
             self._finish(pair, {"cause": str(exc), "remedy": refused_remedy(exc)}, side)
 

@@ -67,3 +67,33 @@ def test_another_rule_says_what_passes(refusals: int, tries: int, asked: int, fa
     else:
         run()
     assert ask.times == asked
+
+
+def test_as_long_as_the_server_wants_is_waited(clock: list[float]) -> None:
+    class Later(FabricError):
+        later = 7
+
+    refusals = [Later("refused"), Later("refused")]
+
+    def ask() -> str:
+        if refusals:
+            raise refusals.pop()
+        return "answer"
+
+    assert patiently(ask, lambda exc: exc.later > 0) == "answer"
+    assert clock[0] == 14
+
+
+def test_what_was_asked_again_already_is_not_once_more() -> None:
+    """A client that does as the server says, and a caller that is patient itself, ask three times together, not nine."""
+    times = [0]
+
+    def ask() -> None:
+        times[0] += 1
+        exc = Refused("refused", 429)
+        exc.later = 1
+        raise exc
+
+    with pytest.raises(Refused):
+        patiently(lambda: patiently(ask, lambda each: each.later > 0))
+    assert times == [3]

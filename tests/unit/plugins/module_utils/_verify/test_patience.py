@@ -5,23 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import patience
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import Patience, make_patiently
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._base.test_patience import Asked
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds that have gone by: all that waits adds to them."""
+def _time_flies(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(patience.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(patience.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
-    return now
 
 
 def test_what_an_attempt_without_an_answer_has_made_is_there() -> None:
@@ -53,29 +50,39 @@ def test_a_conflict_of_a_moment_makes_it_again() -> None:
     assert make.times == 3
 
 
-@pytest.mark.parametrize("way", [Patience.ask, Patience.once])
-def test_nothing_is_asked_any_more_when_too_much_time_is_lost(
-    way: Callable[[Patience, str, Asked], str], clock: list[float]
-) -> None:
-    bound = Patience(100)
-    ask = Asked(*[0] * 999, seconds=30)
-    while clock[0] < 100:
-        with pytest.raises(FabricError, match="refused"):
-            way(bound, "read it", ask)
-    before = ask.times
-    with pytest.raises(
-        FabricError, match=r"cannot read it: not asked, \d+ s are lost already to requests that nobody answered"
-    ):
-        way(bound, "read it", ask)
-    assert ask.times == before
-
-
-def test_time_that_an_answer_takes_is_not_lost(clock: list[float]) -> None:
+def test_time_that_an_answer_takes_is_not_lost() -> None:
     bound = Patience(100)
     for _number in range(9):
-        assert bound.ask("read it", Asked(seconds=30)) == "answer"
+        assert bound.take(patiently, Asked(seconds=30)) == "answer"
+    assert not bound.spent
     # one refusal on the way to an answer is
     for _number in range(2):
-        assert bound.ask("read it", Asked(500, seconds=30)) == "answer"
-    with pytest.raises(FabricError, match="124 s are lost"):
-        bound.make("make it", Asked(), lambda: True)
+        assert bound.take(patiently, Asked(500, seconds=30)) == "answer"
+    assert bound.spent
+
+
+def test_what_is_spent_asks_once_and_whoever_is_well_is_asked() -> None:
+    bound = Patience(100)
+    with pytest.raises(FabricError, match="refused"):
+        bound.take(patiently, Asked(0, 0, 0, seconds=60))
+    assert bound.hopeless
+    ask = Asked(500)
+    with pytest.raises(FabricError, match="refused"):
+        bound.take(patiently, ask)
+    assert ask.times == 1
+    # somebody has answered, if only with a refusal
+    assert not bound.hopeless
+    assert bound.take(patiently, Asked()) == "answer"
+    assert bound.spent
+
+
+def test_who_is_silent_for_long_is_not_asked_any_more_and_this_is_said() -> None:
+    bound = Patience(100)
+    for _number in range(3):
+        assert not bound.hopeless
+        with pytest.raises(FabricError, match="refused"):
+            bound.take(lambda ask: ask(), Asked(0, seconds=60))
+    assert bound.hopeless
+    assert "cannot make it: not asked, the API server has not answered such requests for 180 s" in str(
+        bound.given_up("make it")
+    )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 
 import pytest
@@ -25,6 +26,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.tes
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods_run import (
     OWNER,
     RUN,
+    Silent,
     everyone,
 )
 from ansible_collections.fabric.rdma.tests.unit.pod_cluster import PodCluster, ended, on, running, side_of
@@ -120,6 +122,33 @@ def test_many_are_looked_at_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(rows) == 10
     assert most[0] == 4
     assert {row["problem"] for row in rows} == {None}
+
+
+def test_a_log_that_nobody_gives_makes_no_other_node_late() -> None:
+    """While it is waited for, what was listed of the others gets old."""
+
+    def status(pod: Json, _looks: int) -> Json:
+        # an image that takes a while
+        return {"phase": "Pending"} if on(pod, "n2") and pods_look.time.monotonic() < 40 else ended()
+
+    refusing = Silent(-1, 99, "GET", "-0-look/log")
+    gone: Json = {}
+    rows = looked(PodCluster(status, lambda _pod: a_log(), refusing), "n1", "n2", users=[1000], gone=gone)
+    assert ": refused" in rows[0]["problem"]["cause"]
+    assert rows[1]["problem"] is None
+    assert gone == {}
+
+
+def test_nodes_whose_logs_nobody_gives_cost_no_other_node_its_answer() -> None:
+    class Some(Silent):
+        def __call__(self, method: str, path: str) -> int:
+            return super().__call__(method, path) if re.search(r"-[0-3]-look/log$", path) else 0
+
+    refusing = Some(-1, 9999, "GET", "/log")
+    cluster = PodCluster(at_once, lambda pod: a_log(user=user_of(pod)), refusing)
+    refusing.cluster = cluster
+    rows = looked(cluster, *(f"n{number}" for number in range(60)))
+    assert [row["host"] for row in rows if row["problem"]] == ["n0", "n0", "n1", "n1"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError])
