@@ -20,13 +20,17 @@ from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 PATIENCE = limit(120)
 
 
+def _no_time() -> urllib3.BaseHTTPResponse:
+    return urllib3.HTTPResponse(b'{"kind": "Status", "message": "no time", "code": 503}', status=503)
+
+
 class Gate:
     """Plain HTTP on 127.0.0.1 for whoever connects, with the rights of a kubeconfig.
 
     A change is a request that writes, is not a dry run, and is of no Lease. The one with the number hold is held: before the server has
     seen it, or with answered after it was carried out, in place of its answer. From then on nobody gets an answer.
 
-    busy: for each of the next changes, whether it is refused (503), as by a server that has no time.
+    busy, busy_reads: for each of the next changes, and looks at a node, whether it is refused (503), as by a server that has no time.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -34,6 +38,7 @@ class Gate:
         self.changes: list[str] = []
         self.hold, self.answered = 0, False
         self.busy: list[bool] = []
+        self.busy_reads: list[bool] = []
         self.held, self.released = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         gate = self
@@ -81,6 +86,8 @@ class Gate:
         if "/leases" in path:
             # who rolls out is not part of what is rolled out
             return None if self.held.is_set() else self._ask(method, path, headers, body)
+        if method == "GET" and "/nodes/" in path and self.busy_reads and self.busy_reads.pop(0):
+            return _no_time()
         rehearsal = "dryRun=All" in path or (method == "DELETE" and json.loads(body or b"{}").get("dryRun"))
         if method == "GET" or rehearsal:
             return None if self.held.is_set() else self._ask(method, path, headers, body)
@@ -88,7 +95,7 @@ class Gate:
             if self.held.is_set():
                 return None
             if self.busy and self.busy.pop(0):
-                return urllib3.HTTPResponse(b'{"kind": "Status", "message": "no time", "code": 503}', status=503)
+                return _no_time()
             last = len(self.changes) + 1 == self.hold
             answer = None if last and not self.answered else self._ask(method, path, headers, body)
             if answer is not None and answer.status != 409:

@@ -116,10 +116,11 @@ def test_a_busy_api_server_keeps_no_node_out_of_work(small: Site) -> None:
     kubeconfig = small.directory / "busy"
     with Gate(small.kubeconfig) as gate:
         kubeconfig.write_text(json.dumps(kubeconfig_of(gate.url, {})))
-        # of each change twice
+        # of each change twice; of the looks at the node the one before the drain and that of the drain once, and the one after it twice
         gate.busy = [True, True, False] * 2
+        gate.busy_reads = [True, False, True, False, True, True, False]
         drained(small, then=["uncordon"], ofed_kubeconfig=str(kubeconfig))
-        assert gate.busy == []
+        assert (gate.busy, gate.busy_reads) == ([], [])
     assert "unschedulable" not in small.node("v100-1")["spec"]
     assert away(small) is None
 
