@@ -459,11 +459,10 @@ def test_pods_that_go_at_last_are_not_reported_as_left() -> None:
 @pytest.mark.parametrize("code", [500, 503, -1])
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_no_pod_is_left_by_a_server_that_refuses_for_a_moment(method: str, code: int) -> None:
-    refusing = Refusing(0, 0, "", "")
-    cluster = PodCluster(healthy, good, lambda *asked: refusing(*asked))
+    refusing = Refusing(code, 2, method, "")
+    cluster = PodCluster(healthy, good, refusing)
     cluster.request("POST", "/pods", "make", body={"metadata": {"name": "mine", "labels": {**OWNER, RUN: "abc"}}})
     api = api_of(cluster)
-    refusing = Refusing(code, 2, method, "")
     clear(api)
     assert len(refusing.refused) == 2
     assert (api.left, cluster.pods) == ("", {})
