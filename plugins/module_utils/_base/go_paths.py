@@ -14,9 +14,18 @@ import os
 import re
 import typing as t
 
-__all__ = ["glob", "matches", "order", "quoted"]
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+
+__all__ = ["PatternError", "glob", "matches", "order", "quoted"]
+
+
+class PatternError(FabricError):
+    """A pattern that names more paths than anybody means."""
+
 
 _SIGNS = "*?[\\"
+# Paths of a pattern. A link of a capture may lead to its own directory, and each star would take it once more.
+_MOST = 10_000
 _CHARACTER = r"(?:\\.|[^\\\]-])"
 _TOKEN = re.compile(
     rf"(?P<star>\*)|(?P<any>\?)|\[(?P<but>\^|(?!\^))(?P<ranges>(?:{_CHARACTER}(?:-{_CHARACTER})?)+)\]|\\(?P<quoted>.)|(?P<plain>[^*?\[\\])",
@@ -98,7 +107,7 @@ def order(path: str) -> list[bytes]:
 def glob(pattern: str, names: t.Callable[[str], t.Iterable[str]], exists: t.Callable[[str], bool]) -> list[str]:
     """The existing paths that an absolute pattern names, in Go's order.
 
-    names: what is in a directory, nothing where there is none. exists: whether something is there.
+    names: what is in a directory, nothing where there is none. exists: whether something is there. PatternError where there are too many.
     """
     found = [""]
     for part in pattern.strip("/").split("/"):
@@ -106,4 +115,6 @@ def glob(pattern: str, names: t.Callable[[str], t.Iterable[str]], exists: t.Call
             found = [f"{base}/{name}" for base in found for name in names(base or "/") if _name_matches(name, part)]
         else:
             found = [f"{base}/{part}" for base in found if exists(f"{base}/{part}")]
+        if len(found) > _MOST:
+            raise PatternError(f"{pattern[:200]} names more than {_MOST} paths", "Write a pattern that names fewer")
     return sorted(found, key=order)

@@ -15,7 +15,7 @@ import posixpath
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import order
+from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import PatternError, order
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError, dotted, parse
 
 __all__ = [
@@ -219,7 +219,10 @@ def _imports(
         if "*" not in pattern:
             yield absolute
             continue
-        found = sorted(glob(absolute), key=order)
+        try:
+            found = sorted(glob(absolute), key=order)
+        except PatternError as exc:
+            raise ConfigError(f"{path} imports {exc.message}", exc.remedy) from None
         if found and generation < (1, 7) and not posixpath.isabs(pattern):
             # early releases of 1.6 look for it from the daemon's directory, late ones from the file's
             raise ConfigError(

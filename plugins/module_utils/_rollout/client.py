@@ -83,7 +83,7 @@ _PASSING = (429, 500, 502, 503, 504)
 
 # Seconds after which nothing is asked again, however often the API server says when it has time (up to 32 s later): whoever holds a Lease
 # has to go on in time.
-_SOON = 30
+_SOON = 20
 
 
 def _later(method: str, code: int, after: t.Any) -> int:
@@ -99,7 +99,7 @@ class KubeError(FabricError):
     """A refusal.
 
     code: the HTTP status, 0 without one. reason: the API server's word for it, such as AlreadyExists. later: seconds after which
-    the API server wants to be asked again, where nothing was done; 0 where it does not say so. passing: whether the same may go well in a moment.
+    the API server wanted to be asked again, and was, where nothing was done; else 0. passing: whether the same may go well in a moment.
     """
 
     def __init__(self, message: str, code: int = 0, remedy: str = "", reason: str = "", later: int = 0) -> None:
@@ -251,7 +251,14 @@ class Kube:
         begun = time.monotonic()
         asked = functools.partial(self._asked, method, path, doing, query, body, content, accept, within or TIMEOUT)
         soon = min(_SOON, within or _SOON)
-        return patiently(asked, lambda exc: 0 < exc.later < soon - (time.monotonic() - begun))
+
+        def now(exc: KubeError) -> bool:
+            if not 0 < exc.later < soon - (time.monotonic() - begun):
+                # who is patient for longer may ask again
+                exc.later = 0
+            return exc.later > 0
+
+        return patiently(asked, now)
 
     def _asked(
         self,

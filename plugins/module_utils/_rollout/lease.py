@@ -27,7 +27,8 @@ Json = t.Dict[str, t.Any]
 _LEASE_NAME = "fabric-rdma-rollout"
 # Where it is taken when its own namespace is not there yet.
 FIRST_PLACE = "default"
-# Seconds after which a Lease that nobody renews is free. A request takes less (TIMEOUT and _SOON of client.py).
+# Seconds after which a Lease that nobody renews is free. It is renewed after a third of them, and a request takes less than the rest of the
+# time (TIMEOUT and _SOON of client.py).
 DURATION = 120
 # argument_spec of modules that go on with a Lease that another one has taken
 LEASE_OPTIONS: Json = {

@@ -54,8 +54,12 @@ class Patience:
 
     @property
     def hopeless(self) -> bool:
-        """Whether nobody has answered at all lately, either."""
+        """Whether nothing of it was done lately, either."""
         return self.spent and self._silent >= PATIENCE
+
+    def try_once_more(self) -> None:
+        """Somebody else's turn: it may be well by now."""
+        self._silent = min(self._silent, PATIENCE - 1)
 
     def take(self, way: t.Callable[[t.Callable[[], T]], t.Any], ask: t.Callable[[], T]) -> t.Any:
         """What way makes of ask, such as patiently(ask); ask() where all patience is spent."""
@@ -67,7 +71,8 @@ class Patience:
                 answer = ask()
             except FabricError as exc:
                 refused = True
-                self._silent = 0 if code_of(exc) else self._silent + 1
+                # also a server that waits for something itself, and says so after a while
+                self._silent = self._silent + 1 if getattr(exc, "passing", False) else 0
                 raise
             self._silent = 0
             return answer

@@ -82,6 +82,7 @@ class _Watch:
         self._api, self._wish, self._gone = api, wish, gone
 
     def run(self, tasks: t.Sequence[_Task]) -> None:
+        self._api.begin()
         for task in tasks:
             task.since = time.monotonic()
             before = given_up(self._gone, task.host, task.resources)

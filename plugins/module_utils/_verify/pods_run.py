@@ -83,6 +83,10 @@ class Api:
     def of_others(self) -> dict[str, Json]:
         return self._found(self._run_label, f"{self._run_label}!={self._run}")
 
+    def begin(self) -> None:
+        """More Pods are made now, after those of another round."""
+        self._making.try_once_more()
+
     def make(self, body: Json) -> None:
         name = body["metadata"]["name"]
         doing = f"make Pod {self.namespace}/{name}"
@@ -200,6 +204,7 @@ class _Round:
     def run(self) -> list[Json]:
         """{client, server} of each pair, as result_of() has them. No Pod of it is there afterwards."""
         try:
+            self._api.begin()
             for pair in self._pairs:
                 self._begin(pair, "server")
             watch(self._api, self._open, self._steps, self._give_up)

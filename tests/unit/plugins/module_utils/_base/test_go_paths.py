@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import glob, matches, quoted
+from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import PatternError, glob, matches, quoted
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,13 @@ def found(pattern: str) -> list[str]:
         return os.listdir(directory) if os.path.isdir(directory) else []
 
     return glob(pattern, names, os.path.lexists)
+
+
+def test_a_link_to_its_own_directory_is_not_followed_for_ever(tmp_path: Path) -> None:
+    for number in range(10):
+        (tmp_path / f"l{number}").symlink_to(".")
+    with pytest.raises(PatternError, match=r"names more than 10000 paths\. Write"):
+        found(f"{tmp_path}{'/*' * 30}/none")
 
 
 def test_what_is_there_is_found_in_byte_order(tmp_path: Path) -> None:

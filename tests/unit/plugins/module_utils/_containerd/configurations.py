@@ -12,6 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import matches
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config import (
     ConfigFile,
     load,
@@ -36,10 +37,7 @@ def loaded(files: Files, generation: tuple[int, int]) -> list[ConfigFile]:
     texts = {os.path.join(os.path.dirname(ROOT), path): text for path, text in files.items()}
 
     def glob(pattern: str) -> list[str]:
-        head, _star, tail = pattern.partition("*")
-        return [
-            path for path in texts if path.startswith(head) and path.endswith(tail) and "/" not in path[len(head) :]
-        ]
+        return [path for path in texts if matches(path, pattern)]
 
     return load(ROOT, texts.get, glob, generation)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import PatternError
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config import (
     ConfigError,
     Handler,
@@ -75,6 +76,21 @@ def test_files_of_containerd_load_in_its_order() -> None:
     for generation in ALL[:3]:
         paths = [file.path.replace("/etc/containerd/", "") for file in loaded(files, generation)]
         assert paths == ["config.toml", "b.toml", "d/.h.toml", "d/z.toml", "d/é.toml", "a.toml", "/y/c.toml"]
+
+
+def test_directories_of_imports_load_one_after_the_other() -> None:
+    """By bytes alone, conf.d/ would come before conf/: of two settings, the one that is read last counts."""
+    files = {"config.toml": 'imports = ["conf*/*.toml"]', "conf.d/a.toml": "", "conf/z.toml": "", "conf/b.toml": ""}
+    paths = [file.path.replace("/etc/containerd/", "") for file in loaded(files, (2, 0))]
+    assert paths == ["config.toml", "conf/b.toml", "conf/z.toml", "conf.d/a.toml"]
+
+
+def test_imports_that_name_too_many_files_are_an_error() -> None:
+    def too_many(_pattern: str) -> list[str]:
+        raise PatternError("/etc/*/* names more than 10000 paths", "Write a pattern that names fewer")
+
+    with pytest.raises(ConfigError, match=r"config.toml imports /etc/\*/\* names more than 10000 paths. Write"):
+        load(ROOT, {ROOT: 'imports = ["/etc/*/*"]'}.get, too_many, (2, 0))
 
 
 def test_a_file_without_a_version_has_that_of_its_importer() -> None:

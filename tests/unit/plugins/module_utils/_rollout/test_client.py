@@ -9,13 +9,17 @@ import contextlib
 import http.server
 import json
 import re
+import socket
 import threading
+import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._base import patience
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import client as _kube
@@ -186,7 +190,7 @@ def test_a_server_that_says_when_it_has_time_is_asked_again(
     [
         ("GET", [(429, "1")] * 9, 3),
         ("GET", [(429, None)] * 9, 1),
-        ("GET", [(503, "31")] * 9, 1),
+        ("GET", [(503, "20")] * 9, 1),
         ("GET", [(503, "Sun, 01 Nov 2026 08:49:37 GMT")] * 9, 1),
         ("GET", [(403, "1")] * 9, 1),
         # it may have been done
@@ -201,6 +205,32 @@ def test_a_server_that_does_not_say_so_or_has_no_time_for_long_is_not(
     assert (refused.value.code, refused.value.reason) == (refusals[0][0], "Busy")
     assert len(seen) == asked
     assert len(naps) == asked - 1
+
+
+def test_a_log_is_waited_for_as_long_as_is_said(tmp_path: Path, naps: list[float]) -> None:
+    """By a server that takes the connection and says nothing; and by one that has time later than that."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        kube = Kube(kubeconfig(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}"))
+        begun = time.monotonic()
+        with pytest.raises(Unreachable):
+            kube.text("/log", "read it", 0.2)
+        assert time.monotonic() - begun < limit(20)
+    with refusing((503, "5")) as (address, seen), pytest.raises(KubeError) as refused:
+        Kube(kubeconfig(tmp_path, address)).text("/log", "read it", 5)
+    assert (len(seen), naps) == (1, [])
+    # whoever has more patience may ask again
+    assert (refused.value.later, refused.value.passing) == (0, True)
+
+
+def test_a_server_that_is_slow_to_say_that_it_has_no_time_is_not_asked_for_long(
+    tmp_path: Path, naps: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # twelve seconds between any two looks at the clock
+    clock = types.SimpleNamespace(monotonic=iter(range(0, 1000, 12)).__next__, time=time.time)
+    monkeypatch.setattr(_kube, "time", clock)
+    with refusing(*[(503, "1")] * 9) as (address, seen), pytest.raises(KubeError):
+        Kube(kubeconfig(tmp_path, address)).request("GET", NODE, "do it")
+    assert (len(seen), len(naps)) == (2, 1)
 
 
 def test_a_package_that_is_not_tested_is_told() -> None:

@@ -194,6 +194,20 @@ def test_a_job_of_which_the_api_server_did_not_say_that_it_made_it_is_used() -> 
     assert cluster.made == ["MPIJob"]
 
 
+def test_a_job_that_goes_while_it_is_looked_at_is_told_as_one_of_somebody_else() -> None:
+    class Goes(Loses):
+        """Another one has the name when ours is made, and is gone when it is looked at."""
+
+        def request(self, method: str, path: str, doing: str, query: t.Any = (), body: t.Any = None) -> Json:
+            if method == "POST" and self._lost:
+                raise Refused(f"cannot {doing}: already there", 409)
+            return super().request(method, path, doing, query, body)
+
+    _log, problem = run_job(Goes(done=False), the_job("nccl-tcp"), 60)
+    assert problem is not None
+    assert problem["remedy"].startswith("somebody has one of this name")
+
+
 @pytest.mark.parametrize("labels", [{"managed": "them"}, {"managed": "us", "run": "another"}])
 def test_a_job_of_somebody_else_is_not_measured_though_making_ours_was_not_answered(labels: Json) -> None:
     cluster, job = Loses(done=False), the_job("nccl-tcp")

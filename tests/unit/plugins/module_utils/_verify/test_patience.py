@@ -61,16 +61,18 @@ def test_time_that_an_answer_takes_is_not_lost() -> None:
     assert bound.spent
 
 
-def test_what_is_spent_asks_once_and_whoever_is_well_is_asked() -> None:
+@pytest.mark.parametrize("code", [0, 504, 500])
+def test_what_is_spent_asks_once_and_whoever_is_well_is_asked(code: int) -> None:
+    """A server that hangs itself says so after a minute: 504, or 500."""
     bound = Patience(100)
     with pytest.raises(FabricError, match="refused"):
-        bound.take(patiently, Asked(0, 0, 0, seconds=60))
+        bound.take(patiently, Asked(code, code, code, seconds=60))
     assert bound.hopeless
-    ask = Asked(500)
+    ask = Asked(403)
     with pytest.raises(FabricError, match="refused"):
         bound.take(patiently, ask)
     assert ask.times == 1
-    # somebody has answered, if only with a refusal
+    # somebody has answered, if only with a refusal for good
     assert not bound.hopeless
     assert bound.take(patiently, Asked()) == "answer"
     assert bound.spent
@@ -83,6 +85,11 @@ def test_who_is_silent_for_long_is_not_asked_any_more_and_this_is_said() -> None
         with pytest.raises(FabricError, match="refused"):
             bound.take(lambda ask: ask(), Asked(0, seconds=60))
     assert bound.hopeless
-    assert "cannot make it: not asked, the API server has not answered such requests for 180 s" in str(
+    bound.try_once_more()
+    assert not bound.hopeless
+    with pytest.raises(FabricError, match="refused"):
+        bound.take(patiently, Asked(0, seconds=60))
+    assert bound.hopeless
+    assert "cannot make it: not asked, the API server has not answered such requests for 240 s" in str(
         bound.given_up("make it")
     )

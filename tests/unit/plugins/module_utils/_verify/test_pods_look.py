@@ -139,6 +139,19 @@ def test_a_log_that_nobody_gives_makes_no_other_node_late() -> None:
     assert gone == {}
 
 
+def test_the_time_that_making_a_pod_takes_makes_no_node_late() -> None:
+    def taken(_pod: Json, looks: int) -> Json:
+        # until what had it is gone
+        return UNSCHEDULABLE["status"] if looks < 4 else ended()
+
+    refusing = Silent(-1, 2, "POST", "/pods")
+    gone: Json = {}
+    rows = looked(PodCluster(taken, lambda _pod: a_log(), refusing), "n1", users=[1000], gone=gone)
+    assert len(refusing.refused) == 2
+    assert rows[0]["problem"] is None
+    assert gone == {}
+
+
 def test_nodes_whose_logs_nobody_gives_cost_no_other_node_its_answer() -> None:
     class Some(Silent):
         def __call__(self, method: str, path: str) -> int:

@@ -321,8 +321,9 @@ def test_pairs_that_are_well_are_measured_beside_a_rack_without_power() -> None:
     assert found[20:] == [""] * 80
 
 
-def test_an_api_server_that_hangs_costs_minutes_and_not_hours() -> None:
-    refusing = Silent(-1, 9999, "POST", "/pods")
+@pytest.mark.parametrize("code", [-1, 504])
+def test_an_api_server_that_hangs_costs_minutes_and_not_hours(code: int) -> None:
+    refusing = Silent(code, 9999, "POST", "/pods")
     seconds, found = waited(PodCluster(healthy, good, refusing), refusing, 50)
     assert len(refusing.refused) == 2 * 3
     assert seconds < 2 * 184 + 60
@@ -330,8 +331,19 @@ def test_an_api_server_that_hangs_costs_minutes_and_not_hours() -> None:
     assert all("not asked, the API server has not answered such requests for 368 s" in cause for cause in found[4:])
 
 
-def test_pods_that_nobody_deletes_cost_minutes_and_not_hours() -> None:
-    refusing = Silent(-1, 9999, "DELETE", "")
+def test_an_api_server_that_is_well_in_the_next_round_is_asked_again() -> None:
+    refusing = Silent(-1, 6, "POST", "/pods")
+    rounds = [[checked(pair, {}) for pair in pairs_of(3)] for _round in range(2)]
+    first, second = measure_rounds(
+        api_of(PodCluster(healthy, good, refusing)), a_wish(labels={**OWNER, RUN: "abc"}), rounds, {}
+    )
+    assert all("cannot make Pod" in cause for answer in first for cause in causes(answer))
+    assert [cause for answer in second for cause in causes(answer)] == [""] * 6
+
+
+@pytest.mark.parametrize("code", [-1, 504])
+def test_pods_that_nobody_deletes_cost_minutes_and_not_hours(code: int) -> None:
+    refusing = Silent(code, 9999, "DELETE", "")
     seconds, found = waited(PodCluster(healthy, good, refusing), refusing, 50)
     assert found == [""] * 100
     # six in the round, and three at its end
