@@ -53,14 +53,14 @@ RECORDED = $(if $(wildcard ../shared/captures),recorded)
 SAY_WHAT_IS_LEFT_OUT = $(if $(RECORDED),,echo "No recordings in ../shared/captures: make recorded is left out.")
 test everything: export FABRIC_RDMA_LEFT_OUT := $(if $(RECORDED),,recorded)
 
-# The nodes of molecule leave a core idle for some of their time: what has no time limits takes it. So do bounds and receptor, which run one
-# test after the other.
+# The nodes of molecule leave a core idle for some of their time: what has no time limits takes it. So do bounds, which run one test after
+# the other.
 .PHONY: test
 test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, integration, receptor, matrix, molecule (not: driver, kubernetes, cluster, networks, dranet, runtimes, judges)
 	@# in the foreground: a stage in the background cannot ask for a password
 	@for profile in browser kubernetes; do tools/apt-install --profile $$profile || exit; done
 	@$(SAY_WHAT_IS_LEFT_OUT)
-	@tools/test molecule+lint,docs,sanity unit+bounds $(RECORDED) integration+receptor,matrix
+	@tools/test molecule+lint,docs,sanity unit+bounds $(RECORDED) integration receptor+matrix
 
 .PHONY: everything
 everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (more than three hours)
