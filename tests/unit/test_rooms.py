@@ -213,7 +213,7 @@ MOST_LINES = {
     # also the size and digest of what it writes
     "capture": 6850,
     "cluster_access": 1200,
-    "cluster_snapshot": 1850,
+    "cluster_snapshot": 1900,
     "cluster_state": 1250,
     "containerd_memlock": 5150,
     "driver_check": 900,

@@ -24,7 +24,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.difference impor
 from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import errors_name, make_directories
-from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import matches, order
+from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import matches
 from ansible_collections.fabric.rdma.plugins.module_utils._base.transaction import (
     Overtaken,
     Transaction,
@@ -337,7 +337,7 @@ class _Run:
     ) -> list[_containerd.ConfigFile]:
         def glob(pattern: str) -> list[str]:
             created = [path for path in new if matches(path, pattern)]
-            return sorted({*self._glob(pattern), *created}, key=order)
+            return list({*self._glob(pattern), *created})
 
         return _containerd.load(daemon.config_path, read, glob, daemon.generation)
 

@@ -26,6 +26,8 @@ Json = t.Dict[str, t.Any]
 # Logs of these parts are read; those of others tell nothing that a rule knows.
 _TELLING = ("plugin", "dranet", "ofed", "gpu_driver", "toolkit", "dra", "longhorn", "vgpu")
 _MOST_EVENTS = 2000
+# A kubelet that is well gives a log at once; many that are not must not cost an hour.
+_LOG_SECONDS = 10
 
 
 class _Look:
@@ -218,6 +220,7 @@ def read_logs(
                     text = kube.text(
                         f"/api/v1/namespaces/{space}/pods/{name}/log",
                         f"read the log of {shown}",
+                        _LOG_SECONDS,
                         **query,
                         **({"previous": "true"} if previous else {}),
                     )

@@ -58,7 +58,7 @@ class Patience:
         return self.spent and self._silent >= PATIENCE
 
     def try_once_more(self) -> None:
-        """Somebody else's turn: it may be well by now."""
+        """Lets one more request be sent where all was hopeless: it may be well by now."""
         self._silent = min(self._silent, PATIENCE - 1)
 
     def take(self, way: t.Callable[[t.Callable[[], T]], t.Any], ask: t.Callable[[], T]) -> t.Any:

@@ -14,6 +14,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.health impor
     COUNTERS,
     HW_COUNTERS,
     STATISTICS,
+    _temperatures,
     read_counters,
     read_health,
 )
@@ -131,6 +132,15 @@ def test_a_sensor_that_gives_no_number_is_left_out() -> None:
     rows = [("asic", 51.5, 105.0), (None, -3.0, None)]
     found = [(row["label"], row["celsius"], row["critical"]) for row in health(machine)["temperatures"]]
     assert found == rows
+
+
+def test_a_name_with_signs_of_a_pattern_has_its_own_sensors_and_no_others() -> None:
+    """A driver calls its devices as it likes, and a capture is somebody else's."""
+    entries = {
+        f"/sys/class/infiniband/{name}/device/hwmon/hwmon0/temp1_input": Entry("f", data)
+        for name, data in (("mlx5_?", b"51000\n"), ("mlx5_1", b"99000\n"))
+    }
+    assert [row["celsius"] for row in _temperatures(MemoryTree(entries), "mlx5_?")] == [51.0]
 
 
 CABLE = {"vendor": "Mellanox", "part": "MCP1600", "serial": "MT1", "length_m": 3.0}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError, Unreachable
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.look import look
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.look import look, read_logs
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.bundle import bundle_files
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import material_of, read_directory
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import diagnose
@@ -111,3 +111,24 @@ def test_a_server_that_is_gone_is_an_error_of_its_own() -> None:
 
     with pytest.raises(Unreachable):
         look(t.cast("t.Any", Gone("")), [], [])
+
+
+def test_a_log_that_nobody_gives_is_told_and_not_waited_for_long() -> None:
+    """A doctor that looks at a rack without power must not take an hour."""
+
+    class Silent(Server):
+        waits: t.ClassVar[list[float]] = []
+
+        def text(self, path: str, doing: str, within: float | None = None, /, **query: str) -> str:
+            assert query["container"] == "c"
+            self.waits.append(within or 60)
+            if "/ds-1/" in path:
+                raise Unreachable(f"cannot {doing}: no answer")
+            return "well"
+
+    server: t.Any = Silent("", samples.a_node(), samples.a_daemon_set(), samples.a_pod("ds-1"), samples.a_pod("ds-2"))
+    cluster, _unread = look(server, [], [])
+    logs, unread = read_logs(server, cluster, ["rdma/ds-1", "rdma/ds-2"], 0, 10, 1000)
+    assert [log["text"] for log in logs] == ["well"]
+    assert len(unread) == 1
+    assert server.waits == [10, 10]
