@@ -23,6 +23,8 @@ pytestmark = pytest.mark.integration
 
 Json = dict[str, t.Any]
 LONGHORN = "/apis/longhorn.io/v1beta2"
+EXTENSIONS = "/apis/apiextensions.k8s.io/v1"
+DEFINITION = "CustomResourceDefinition"
 LEASES = "/apis/coordination.k8s.io/v1"
 SECRETS = "/api/v1/namespaces/longhorn-system/secrets"
 RELEASE = {"metadata": {"name": "sh.helm.release.v1.longhorn.v1", "uid": "1", "labels": {"owner": "helm"}}}
@@ -41,10 +43,10 @@ PLAY = """
 """
 
 
-def kinds(version: str, **plurals: str) -> Json:
+def kinds(version: str, namespaced: bool = True, **plurals: str) -> Json:
     verbs = ["get", "list", "patch", "create", "update", "delete"]
     resources = [
-        {"name": plural, "singularName": kind.lower(), "namespaced": True, "kind": kind, "verbs": verbs}
+        {"name": plural, "singularName": kind.lower(), "namespaced": namespaced, "kind": kind, "verbs": verbs}
         for plural, kind in plurals.items()
     ]
     return {"kind": "APIResourceList", "groupVersion": version, "resources": resources}
@@ -62,12 +64,15 @@ class Cluster(ThreadingHTTPServer):
         since: str = "",
         stubborn: bool = False,
         unlocked: str = "",
+        busy: tuple[bool, ...] = (),
     ) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.changes: list[str] = []
         self.releases = list(releases)
         # whether the setting can be written once only
         self.stubborn = stubborn
+        # for each time that it is asked what there is of Longhorn, whether it has no time
+        self.busy = list(busy)
         metadata: Json = {"name": "deleting-confirmation-flag", "namespace": "longhorn-system", "resourceVersion": "1"}
         self.setting: Json = {
             "apiVersion": "longhorn.io/v1beta2",
@@ -98,12 +103,22 @@ class Cluster(ThreadingHTTPServer):
         spec = {"holderIdentity": "somebody", "renewTime": renewed, "leaseDurationSeconds": 600}
         lease = {"metadata": {"name": "fabric-rdma-rollout", "namespace": "kube-system"}, "spec": spec}
         versions = [{"groupVersion": "longhorn.io/v1beta2", "version": "v1beta2"}]
+        extensions = [{"groupVersion": "apiextensions.k8s.io/v1", "version": "v1"}]
         self.answers: Json = {
             "/version": {"major": "1", "minor": "34", "gitVersion": "v1.34.0"},
             "/api": {"kind": "APIVersions", "versions": ["v1"]},
             "/apis": {
                 "kind": "APIGroupList",
-                "groups": [{"name": "longhorn.io", "versions": versions, "preferredVersion": versions[0]}],
+                "groups": [
+                    {"name": "longhorn.io", "versions": versions, "preferredVersion": versions[0]},
+                    {"name": "apiextensions.k8s.io", "versions": extensions, "preferredVersion": extensions[0]},
+                ],
+            },
+            EXTENSIONS: kinds("apiextensions.k8s.io/v1", namespaced=False, customresourcedefinitions=DEFINITION),
+            f"{EXTENSIONS}/customresourcedefinitions/volumes.longhorn.io": {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": DEFINITION,
+                "metadata": {"name": "volumes.longhorn.io"},
             },
             "/api/v1": kinds("v1", configmaps="ConfigMap"),
             LEASES: kinds("coordination.k8s.io/v1", leases="Lease"),
@@ -153,6 +168,8 @@ class Handler(BaseHTTPRequestHandler):
             own = self.server.releases
             items = own.pop(0) if len(own) > 1 else own[0]
             self._send(None if items is None else {"metadata": {}, "items": items}, 404)
+        elif path == LONGHORN and self.server.busy and self.server.busy.pop(0):
+            self._send(None, 503)
         else:
             self._send(self.server.answers.get(path), 404)
 
@@ -252,6 +269,32 @@ def test_what_a_killed_removal_has_unlocked_is_locked_by_the_next_that_fails(use
         said = remove(user, tmp_path, cluster)
     assert "Longhorn has 7 volumes" in said
     assert cluster.changes == ["false", GIVEN_UP]
+
+
+def test_volumes_that_a_busy_server_does_not_tell_of_are_not_deleted_without_a_word(user: User, tmp_path: Path) -> None:
+    with Cluster(ours=True, volumes=7, busy=(True, True)) as cluster:
+        said = remove(user, tmp_path, cluster)
+    assert "Longhorn has 7 volumes" in said
+    assert cluster.changes == [GIVEN_UP]
+    assert not cluster.busy
+
+
+def test_a_busy_server_keeps_no_uninstaller_unlocked(user: User, tmp_path: Path) -> None:
+    """Volumes are not looked at where groups keep them: the setting is what it is asked for first."""
+    groups = {"rdma_groups": ["all", "ungrouped"], "rdma_uninstall_groups": ["ungrouped"]}
+    with Cluster(ours=True, volumes=0, releases=([],), unlocked="by a killed run", busy=(True, True)) as cluster:
+        remove(user, tmp_path, cluster, fails=False, **groups)
+    assert cluster.changes == ["false", GIVEN_UP]
+    assert not cluster.busy
+
+
+def test_a_cluster_from_which_longhorn_has_gone_has_nothing_to_lock(user: User, tmp_path: Path) -> None:
+    with Cluster(ours=True, volumes=0, releases=([RELEASE], [])) as cluster:
+        for path in (LONGHORN, f"{EXTENSIONS}/customresourcedefinitions/volumes.longhorn.io", SETTING):
+            cluster.answers[path] = None
+        cluster.answers["/apis"]["groups"].pop(0)
+        remove(user, tmp_path, cluster, fails=False)
+    assert cluster.changes == ["fabric-rdma-longhorn", GIVEN_UP]
 
 
 def test_what_somebody_else_has_unlocked_stays_so(user: User, tmp_path: Path) -> None:
