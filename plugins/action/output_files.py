@@ -18,15 +18,9 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import content_difference, mode_difference
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import make_directories, put, read, stage, unlink
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import plain
 
 OPTIONS = ("directory", "files", "header", "mode")
-
-
-def plain(value: t.Any) -> t.Any:
-    """Containers of Ansible as those of Python."""
-    if isinstance(value, t.Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def arguments(given: t.Mapping[str, t.Any]) -> tuple[str, dict[str, str], int]:

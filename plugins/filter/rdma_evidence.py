@@ -61,14 +61,7 @@ import typing as t
 
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-
-
-def _own(value: t.Any) -> t.Any:
-    """Dictionaries and lists of our own where parts of the plan, in the types of the templating engine, are passed on."""
-    if isinstance(value, t.Mapping):
-        return {key: _own(item) for key, item in value.items()}
-    return [_own(item) for item in value] if isinstance(value, (list, tuple)) else value
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping, plain
 
 
 def rdma_evidence(
@@ -92,7 +85,7 @@ def rdma_evidence(
     evidence = build_evidence(t.cast(Pairs, pairs), results, of_pods)
     tables = {name: "\n".join(evidence_table(group)) for name, group in evidence["groups"].items()}
     # It is kept in a fact, and holds what programs on the nodes printed: older versions of ansible-core would template that.
-    return t.cast("dict[str, t.Any]", wrap_var(_own({**evidence, "tables": tables})))
+    return t.cast("dict[str, t.Any]", wrap_var(plain({**evidence, "tables": tables})))
 
 
 class FilterModule:

@@ -51,19 +51,12 @@ import typing as t
 
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping, plain
 
 if t.TYPE_CHECKING:
     from ansible_collections.fabric.rdma.plugins.module_utils._verify.links import HostLink
 
 _UNREAD = "what grew on its links: their counters were not read both before and after the traffic"
-
-
-def _own(value: t.Any) -> t.Any:
-    """Dictionaries and lists of our own in place of those of the templating engine, which are passed on."""
-    if isinstance(value, t.Mapping):
-        return {str(key): _own(item) for key, item in value.items()}
-    return [_own(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _read(readings: t.Any) -> bool:
@@ -87,7 +80,7 @@ def rdma_link_health(evidence: t.Any, readings: t.Any, groups: t.Any) -> dict[st
     )
     for name, value in (("readings", readings), ("groups", groups)):
         insist_on_mapping("rdma_link_health", value, f"{name} as a dictionary")
-    found = _own(evidence)
+    found = plain(evidence)
     for name, group in found["groups"].items():
         rows: list[HostLink] = []
         unread: list[str] = []

@@ -71,7 +71,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import active_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import difference
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.places import DRIVER_PROOF
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import BOOT_ID, DRIVER_PROOF
 from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import forget, recall, remember
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_proof import due
 
@@ -93,7 +93,7 @@ def main() -> None:
     try:
         before = recall(DRIVER_PROOF)
         if params["state"] == "due":
-            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
+            with open(BOOT_ID, encoding="ascii") as handle:
                 boot_id = handle.read().strip()
             # what Ansible shows of the arguments, and keeps in events
             params["facts"] = {"devices": active_ports(params["facts"])}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What filters insist on before they look into their arguments. Private to the collection. Pure."""
+"""What filters and actions make of their arguments before they look into them. Private to the collection. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-__all__ = ["insist", "insist_on_list", "insist_on_mapping"]
+__all__ = ["insist", "insist_on_list", "insist_on_mapping", "plain"]
 
 # Of a wrong argument, so much is shown.
 _MOST = 200
@@ -35,3 +35,10 @@ def insist(name: str, is_right: bool, what: str, value: t.Any) -> None:
         shown = repr(value)
         shown = shown if len(shown) <= _MOST else f"{shown[:_MOST]}..."
         raise AnsibleFilterError(f"fabric.rdma.{name} expects {what}, found {shown}")
+
+
+def plain(value: t.Any) -> t.Any:
+    """Dictionaries and lists of Python, with texts as keys, in place of those of the templating engine."""
+    if isinstance(value, t.Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -174,7 +174,7 @@ def test_a_node_hides_neither_itself_nor_its_twin(site: Site, answer: dict[str, 
 
 def test_what_was_decided_stays_when_a_node_is_looked_at_again(site: Site) -> None:
     site.has("one", "iqn.1993-08.org.debian:01:one")
-    rows = "{{ hostvars | fabric.rdma.rdma_prepared(['one'], '__prepare_needs', '__prepare_left', 'memlock') | map('join', ' / ') }}"
+    rows = "{{ hostvars | fabric.rdma.rdma_prepared(['one'], 'prepare_needs', 'prepare_left', 'memlock') | map('join', ' / ') }}"
     show = {"hosts": "rdma", "gather_facts": False, "tasks": [{"ansible.builtin.debug": {"msg": rows}}]}
     imported = [{"ansible.builtin.import_playbook": f"fabric.rdma.{name}"} for name in ("prepare", "discover")]
     site.prepare(*imported, show)

@@ -825,7 +825,7 @@ def test_a_role_that_changes_nodes_passes_the_gate(role: str) -> None:
         assert not [task["name"] for task in ahead if not telling & set(task)], path.name
     for task, state in zip(gates, states, strict=True):
         assert task["register"] == {"begin": f"{role}_begun", "end": f"{role}_ended"}[state]
-        assert task["when"] == "__prepare_waves is not defined"
+        assert task["when"] == "prepare_in_waves is not defined"
 
 
 def test_nothing_is_imported_by_what_is_imported_or_included() -> None:
@@ -1278,17 +1278,22 @@ def test_objects_that_grow_with_the_cluster_are_kept_out_of_events() -> None:
     assert {kind for kind, hidden in asked if hidden} == {"Node", "Pod", "ResourceClaim", "Volume"}
 
 
-# Some playbooks and roles share a name. What a playbook sets for what runs in it is the playbook's.
 SETS = r"^ *(?:register: )?(__\w+)(?::|$)"
 OF_PLAYBOOKS = {name for path in PLAY_FILES for name in re.findall(SETS, path.read_text(), re.M)}
 
 
 @pytest.mark.parametrize("directory", [*(f"roles/{role}" for role in ROLES), "playbooks", "molecule"])
-def test_nobody_names_a_private_variable_of_another_role(directory: str) -> None:
+def test_nobody_names_a_private_variable_of_another_role_or_of_a_playbook(directory: str) -> None:
     """What others may give to a role or read of it has a name without underscores, and its documentation."""
     own = directory.removeprefix("roles/")
-    found = {name for name, role in private_names(ROOT / directory).items() if role != own}
-    assert found - OF_PLAYBOOKS == set()
+    of_roles = {name for name, role in private_names(ROOT / directory).items() if role != own}
+    if own == "playbooks":
+        # some playbooks and roles share a name
+        assert of_roles - OF_PLAYBOOKS == set()
+        return
+    texts = [path.read_text() for path in (ROOT / directory).rglob("*") if path.suffix in (".yml", ".j2")]
+    of_playbooks = {name for text in texts for name in re.findall(r"\b__\w+", text)} & OF_PLAYBOOKS
+    assert (of_roles, of_playbooks) == (set(), set())
 
 
 def test_no_variable_is_set_by_a_playbook_and_by_a_role() -> None:

@@ -1,11 +1,14 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a node keeps what a later run has to know of it. Private to the collection."""
+"""Where a node keeps what a later run has to know of it, and what that is compared with. Private to the collection."""
 
 from __future__ import annotations
 
-__all__ = ["CHANGE", "DRIVER_PACKAGES", "DRIVER_PROOF", "IMEX_SERVICE", "MEMLOCK", "ROCE", "ROCE_CHANGE"]
+__all__ = ["BOOT_ID", "CHANGE", "DRIVER_PACKAGES", "DRIVER_PROOF", "IMEX_SERVICE", "MEMLOCK", "ROCE", "ROCE_CHANGE"]
+
+# Another one after each boot (drivers/char/random.c).
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 _STATE = "/var/lib/fabric.rdma"
 

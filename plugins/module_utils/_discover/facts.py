@@ -11,7 +11,12 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import open_change
-from ansible_collections.fabric.rdma.plugins.module_utils._base.places import CHANGE, DRIVER_PACKAGES, DRIVER_PROOF
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import (
+    BOOT_ID,
+    CHANGE,
+    DRIVER_PACKAGES,
+    DRIVER_PROOF,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.addresses import read_addresses
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import persisted
@@ -211,7 +216,7 @@ def _proof(tree: Tree, warnings: list[str]) -> t.Optional[Facts]:
             "method": str(value["method"]),
             "release": str(value["release"]),
             "installed": value.get("installed", True) is not False,
-            "booted": value["boot_id"] != tree.text("/proc/sys/kernel/random/boot_id"),
+            "booted": value["boot_id"] != tree.text(BOOT_ID),
             "devices": [
                 {
                     "name": str(device["name"]),

@@ -16,6 +16,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import quoted
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import BOOT_ID
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.patterns import PORT, REPRESENTOR
 
@@ -215,7 +216,7 @@ def _devices(tree: Tree) -> list[str]:
 def read_counters(tree: Tree) -> dict[str, t.Any]:
     """{uptime_s, boot_id, ports, netdevs}: what of the health grows, and when it was read by the clock of the node."""
     up = re.match(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ", (tree.text("/proc/uptime") or "") + " ")
-    boot = (tree.text("/proc/sys/kernel/random/boot_id") or "")[:_MOST_TEXT] or None
+    boot = (tree.text(BOOT_ID) or "")[:_MOST_TEXT] or None
     devices = _devices(tree)
     return {
         "uptime_s": float(up.group(1)) if up else None,

@@ -15,7 +15,7 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
-from ansible_collections.fabric.rdma.plugins.module_utils._base.places import ROCE, ROCE_CHANGE
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import BOOT_ID, ROCE, ROCE_CHANGE
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import Facts, number
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.programs import program_path
@@ -157,7 +157,7 @@ def _pending(tree: Tree) -> dict[str, str]:
     try:
         value = json.loads(tree.text(ROCE) or "{}")
         found = value.get("link_types") or {}
-        if value.get("boot_id") != tree.text("/proc/sys/kernel/random/boot_id"):
+        if value.get("boot_id") != tree.text(BOOT_ID):
             return {}
         return {
             str(port): str(word)

@@ -44,7 +44,11 @@ import typing as t
 import warnings as silence
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import open_sessions, parse_initiator
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import (
+    INITIATOR_FILE,
+    open_sessions,
+    parse_initiator,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.programs import program_path
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.services import runs, units_of
 
@@ -137,7 +141,7 @@ def _service(tree: Tree, daemon: str, installed: bool) -> Json:
 
 def _iscsi(tree: Tree, warnings: list[str], programs: t.Mapping[str, bool]) -> Json:
     facts = _service(tree, "iscsid", programs["iscsid"] and programs["iscsiadm"])
-    path = "/etc/iscsi/initiatorname.iscsi"
+    path = INITIATOR_FILE
     text = tree.text(path)
     if text is not None:
         initiator = parse_initiator(text)

@@ -10,7 +10,7 @@ import itertools
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import parse_initiator
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import INITIATOR_FILE, parse_initiator
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
     NFS_SETTING,
     SOCKETS,
@@ -78,7 +78,7 @@ def anonymous(path: str, text: str, alias: t.Callable[[str, str], int], kept: t.
 
     alias gives the number of a thing of a sort. kept: directories under which mount points stay what they are.
     """
-    if path == "/etc/iscsi/initiatorname.iscsi":
+    if path == INITIATOR_FILE:
         initiator = parse_initiator(text)
         name = initiator.name and f"InitiatorName=iqn.2000-01.example:{alias('initiator', initiator.name.lower())}\n"
         return (name or "") + ("GenerateName=yes\n" if initiator.generate else "")

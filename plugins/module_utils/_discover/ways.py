@@ -10,23 +10,14 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import Facts
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.routes import routes_of
 
 __all__ = ["default_route_netdevs", "mounts_over_rdma", "netdevs_below", "stack_of"]
 
 
 def default_route_netdevs(tree: Tree) -> list[str]:
-    found = set()
-    for line in (tree.text("/proc/net/route") or "").splitlines()[1:]:
-        fields = line.split()
-        # a blackhole has the interface "*" (net/ipv4/fib_trie.c)
-        if len(fields) > 7 and fields[1] == "00000000" and fields[7] == "00000000" and fields[0] != "*":
-            found.add(fields[0])
-    for line in (tree.text("/proc/net/ipv6_route") or "").splitlines():
-        fields = line.split()
-        # the kernel's own catch-all "unreachable" route points at lo
-        if len(fields) > 9 and fields[0] == "0" * 32 and fields[1] == "00" and fields[9] != "lo":
-            found.add(fields[9])
-    return sorted(found)
+    """Netdevs of routes to everywhere, of IPv4 and IPv6."""
+    return sorted({netdev for network, _metric, netdev in routes_of(tree) if network.prefixlen == 0})
 
 
 def netdevs_below(tree: Tree, name: str) -> list[str]:

@@ -110,6 +110,8 @@ OF_A_RUN = (
     "report_compare",
     "report_failures",
     "report_output_dir",
+    "report_plan_failed",
+    "report_run_failures",
     "report_title",
     "secondary_network_adopt",
     "secondary_network_cidrs",

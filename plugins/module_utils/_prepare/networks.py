@@ -10,11 +10,11 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.routes import routes_of
 
 __all__ = ["address_of_text", "route_netdev", "ssh_connection", "ssh_netdevs"]
 
 Address = t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
-Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 
 def address_of_text(text: str) -> t.Optional[Address]:
@@ -28,36 +28,10 @@ def address_of_text(text: str) -> t.Optional[Address]:
     return address
 
 
-def _routes(tree: Tree) -> t.Iterator[tuple[Network, int, str]]:
-    """(destination, metric, netdev) of the main table: /proc/net/route (net/ipv4/fib_trie.c) and /proc/net/ipv6_route.
-
-    Of a route with several next hops, /proc/net/route tells the first.
-    """
-    for line in (tree.text("/proc/net/route") or "").splitlines()[1:]:
-        fields = line.split()
-        try:
-            # in the byte order of the machine, and every machine with these cards is little-endian
-            target, mask = (int.from_bytes(bytes.fromhex(fields[at]), "little") for at in (1, 7))
-            # bit 0: up; a blackhole has the interface "*"
-            if int(fields[3], 16) & 1 and fields[0] != "*":
-                yield ipaddress.IPv4Network((target, bin(mask).count("1"))), int(fields[6]), fields[0]
-        except (IndexError, ValueError):
-            continue
-    for line in (tree.text("/proc/net/ipv6_route") or "").splitlines():
-        fields = line.split()
-        try:
-            # the kernel's own catch-all "unreachable" route points at lo
-            if fields[9] != "lo" and int(fields[8], 16) & 1:
-                network = ipaddress.IPv6Network((int(fields[0], 16), int(fields[1], 16)))
-                yield network, int(fields[5], 16), fields[9]
-        except (IndexError, ValueError):
-            continue
-
-
 def route_netdev(tree: Tree, address: Address) -> t.Optional[str]:
     """The netdev over which packets to an address leave: longest prefix, then lowest metric. Policy routing is not looked at."""
     best: t.Optional[tuple[int, int, str]] = None
-    for network, metric, netdev in _routes(tree):
+    for network, metric, netdev in routes_of(tree):
         if network.version == address.version and address in network:
             key = (-network.prefixlen, metric, netdev)
             best = key if best is None or key < best else best

@@ -293,7 +293,7 @@ class Host:
             here = self._root + each
             link = os.readlink(here) if data is None and os.path.islink(here) else None
             files[each] = (read(here), link)
-        boot = self._tree().text("/proc/sys/kernel/random/boot_id")
+        boot = self._tree().text(places.BOOT_ID)
         journal = made_journal(before, plan, files, boot, earlier)
         if plan.steps or plan.files:
             remembered.remember(path, journal)
@@ -309,7 +309,7 @@ class Host:
             remembered.forget(self._root + places.ROCE_CHANGE)
 
     def _remember(self, noted: t.Mapping[str, str]) -> None:
-        boot = self._tree().text("/proc/sys/kernel/random/boot_id")
+        boot = self._tree().text(places.BOOT_ID)
         remembered.remember(places.ROCE, {"boot_id": boot, "link_types": dict(noted)})
 
     def _prove(self, before: Json) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import INITIATOR_FILE
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
     STORAGE_MODULES,
     TARGET_MODEL,
@@ -104,15 +105,15 @@ def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optiona
         yield _Finding(
             "initiator name",
             "warning",
-            "/etc/iscsi/initiatorname.iscsi cannot be read",
+            f"{INITIATOR_FILE} cannot be read",
             "gather the facts as root (become: true)",
         )
         return
     if name is None:
         what = "is missing" if iscsi["initiator_file"] == "missing" else "has no InitiatorName"
-        problem = f"/etc/iscsi/initiatorname.iscsi {what}"
+        problem = f"{INITIATOR_FILE} {what}"
     elif iscsi["generate_name"]:
-        problem = "/etc/iscsi/initiatorname.iscsi orders a new name at every start (GenerateName=yes)"
+        problem = f"{INITIATOR_FILE} orders a new name at every start (GenerateName=yes)"
     elif duplicate is not None:
         others = [other for other in duplicate["hosts"] if other != host]
         problem = f"InitiatorName {name} is also that of {', '.join(others)}"

@@ -21,6 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.images import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     APP_NAME,
     CLASS_LABEL,
+    CONFIG_ANNOTATION,
     GROUP_LABEL,
     INVENTORY_LABEL,
     MANAGED_BY,
@@ -214,7 +215,7 @@ def _daemon_set(slug: str, group: str, entry: Class, config_text: str, settings:
                 "metadata": {
                     "labels": _pod_labels(slug, group),
                     # the plugin reads its configuration once: a changed one has to roll the Pods
-                    "annotations": {"rdma.fabric/config-sha256": hashlib.sha256(config_text.encode()).hexdigest()},
+                    "annotations": {CONFIG_ANNOTATION: hashlib.sha256(config_text.encode()).hexdigest()},
                 },
                 "spec": _pod(slug, metadata["name"], _kubelet_root(entry, settings), settings),
             },

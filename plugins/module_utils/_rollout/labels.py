@@ -9,6 +9,7 @@ __all__ = [
     "APP_NAME",
     "CLASS_LABEL",
     "CLUSTER_POLICY",
+    "CONFIG_ANNOTATION",
     "DRANET_DRIVER",
     "DRANET_NAME",
     "DRA_LABEL",
@@ -44,6 +45,9 @@ DRANET_DRIVER = "dra.net"
 POD_SECURITY = "pod-security.kubernetes.io/"
 # On Pods that measure: the run that made them, so that the next one finds what a killed one has left.
 TRAFFIC_LABEL = "rdma.fabric/traffic"
+
+# On Pods of a device plugin: the SHA-256 of the configuration that they were made with. They read it once; a new one makes new Pods.
+CONFIG_ANNOTATION = "rdma.fabric/config-sha256"
 
 # Policies of the Network Operator.
 POLICY_VERSION = "mellanox.com/v1alpha1"

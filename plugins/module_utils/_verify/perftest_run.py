@@ -27,6 +27,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read, replace
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import BOOT_ID
 
 __all__ = ["RunError", "default_address", "listening_ports", "run_clients", "start_servers", "stop_servers"]
 
@@ -170,7 +171,7 @@ def _start_time(pid: int) -> t.Optional[str]:
 
 
 def _boot() -> str:
-    return _text("/proc/sys/kernel/random/boot_id").strip()
+    return _text(BOOT_ID).strip()
 
 
 def _alive(server: Json, boot: str) -> bool:

@@ -12,7 +12,11 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import functions_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import SHARED, matched
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, DRA_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    CLASS_LABEL,
+    CONFIG_ANNOTATION,
+    DRA_LABEL,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import pod_trouble, quantity
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import (
     Case,
@@ -116,7 +120,7 @@ def _configuration_newer(case: Case) -> t.Iterator[Hit]:
         digest = hashlib.sha256(text.encode()).hexdigest()
         for pod in case.pods_of(daemon_set):
             annotations = pod["metadata"].get("annotations") or {}
-            own = annotations.get("rdma.fabric/config-sha256")
+            own = annotations.get(CONFIG_ANNOTATION)
             started = str((pod.get("status") or {}).get("startTime") or changed)
             # RFC 3339 in UTC, as the API server writes them: they sort as text
             old = (

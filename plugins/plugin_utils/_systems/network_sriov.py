@@ -17,7 +17,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import S
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Group
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, GROUP_LABEL, MANAGED_BY
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    CLASS_LABEL,
+    CONFIG_ANNOTATION,
+    GROUP_LABEL,
+    MANAGED_BY,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug, group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import daemon_set
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
@@ -194,7 +199,7 @@ def _plugin_objects(
     labels = {**selector, GROUP_LABEL: group_value(network.group)}
     pod = _plugin_pod(slug, name, _kubelet(network, entry, site, rollout, found), site, rollout, image)
     # it reads its configuration once
-    annotations = {"rdma.fabric/config-sha256": hashlib.sha256(text.encode()).hexdigest()}
+    annotations = {CONFIG_ANNOTATION: hashlib.sha256(text.encode()).hexdigest()}
     metadata = {"name": name, "namespace": str(rollout.get("namespace") or _DEFAULTS["namespace"]), "labels": labels}
     return [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"config.json": text}},
