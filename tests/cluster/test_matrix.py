@@ -180,6 +180,15 @@ def test_modules_of_a_system_keep_the_rules_of_the_matrix(small: Site) -> None:
     # what the API server has made of --service-cluster-ip-range
     items = small.kube.list("/apis/networking.k8s.io/v1/servicecidrs", "list ServiceCIDRs")
     assert seen["service_cidrs"] == [cidr for item in items for cidr in item["spec"]["cidrs"]] != []
+    (read,) = run_examples("kubernetes_info", call)
+    assert (read["changed"], read["known"], read["resources"]) == (False, True, [])
+    insist_on_return("kubernetes_info", read)
+    named = {"api_version": "v1", "kind": "Node", "name": "v100-1"}
+    (node,) = said(small, "kubernetes_info", named)["resources"]
+    assert (node["kind"], node["metadata"]["name"]) == ("Node", "v100-1")
+    assert said(small, "kubernetes_info", {**named, "name": "v100-9"})["resources"] == []
+    unknown = said(small, "kubernetes_info", {"api_version": "longhorn.io/v1beta2", "kind": "Volume"})
+    assert (unknown["known"], unknown["resources"]) == (False, [])
     (ready,) = run_examples("system_ready", call)
     assert ready["missing"] == []
     waits = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": "rdma", "name": "none"}]

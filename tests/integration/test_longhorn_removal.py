@@ -32,6 +32,7 @@ LEASE = f"{LEASES}/namespaces/kube-system/leases/fabric-rdma-rollout"
 SETTING = f"{LONGHORN}/namespaces/longhorn-system/settings/deleting-confirmation-flag"
 # on the setting while a removal has it unlocked
 UNLOCKED = "rdma.fabric/unlocked"
+REASONS = {403: "Forbidden", 404: "NotFound", 503: "ServiceUnavailable"}
 # the Lease
 GIVEN_UP = "fabric-rdma-rollout"
 PLAY = """
@@ -73,6 +74,8 @@ class Cluster(ThreadingHTTPServer):
         self.stubborn = stubborn
         # for each time that it is asked what there is of Longhorn, whether it has no time
         self.busy = list(busy)
+        # by path, what is answered in place of what is there
+        self.refusals: dict[str, int] = {}
         metadata: Json = {"name": "deleting-confirmation-flag", "namespace": "longhorn-system", "resourceVersion": "1"}
         self.setting: Json = {
             "apiVersion": "longhorn.io/v1beta2",
@@ -155,7 +158,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, answer: Json | None, code: int) -> None:
         found = answer is not None
-        data = json.dumps(answer if found else {"kind": "Status", "code": code, "message": "no"}).encode()
+        data = json.dumps(
+            answer if found else {"kind": "Status", "code": code, "message": "no", "reason": REASONS.get(code)}
+        ).encode()
         self.send_response(200 if found else code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
@@ -168,6 +173,8 @@ class Handler(BaseHTTPRequestHandler):
             own = self.server.releases
             items = own.pop(0) if len(own) > 1 else own[0]
             self._send(None if items is None else {"metadata": {}, "items": items}, 404)
+        elif path in self.server.refusals:
+            self._send(None, self.server.refusals[path])
         elif path == LONGHORN and self.server.busy and self.server.busy.pop(0):
             self._send(None, 503)
         else:
@@ -277,6 +284,18 @@ def test_volumes_that_a_busy_server_does_not_tell_of_are_not_deleted_without_a_w
     assert "Longhorn has 7 volumes" in said
     assert cluster.changes == [GIVEN_UP]
     assert not cluster.busy
+
+
+@pytest.mark.parametrize("code", [400, 404, 429, 503])
+def test_an_answer_that_is_not_of_the_api_server_is_no_promise_that_there_are_no_volumes(
+    user: User, tmp_path: Path, code: int
+) -> None:
+    """Such as that of a load balancer that has just lost its servers."""
+    with Cluster(ours=True, volumes=7) as cluster:
+        cluster.refusals[f"{LONGHORN}/namespaces/longhorn-system/volumes"] = code
+        said = remove(user, tmp_path, cluster, rdma_longhorn={"delete_volumes": False})
+    assert "list objects of the kind Volume" in said, said
+    assert cluster.changes == [GIVEN_UP]
 
 
 def test_a_busy_server_keeps_no_uninstaller_unlocked(user: User, tmp_path: Path) -> None:

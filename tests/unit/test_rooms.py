@@ -227,6 +227,7 @@ MOST_LINES = {
     "ib_facts": 5850,
     "iscsi_initiator": 1000,
     "kernel_module": 1300,
+    "kubernetes_info": 1300,
     "lab": 0,
     "link_counters": 920,
     "mpi_traffic": 2300,

@@ -196,6 +196,7 @@ ELSEWHERE = {
     "cluster_state": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",
     "containerd_memlock": "tests/unit/plugins/module_utils/_prepare/test_memlock_apply.py::test_a_fresh_node_is_changed_as_predicted_and_only_once",
     "driver_packages": "tests/unit/plugins/modules/test_driver_modules.py::test_what_others_held_is_put_back_as_predicted",
+    "kubernetes_info": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",
     "lab": "tests/unit/plugins/action/test_lab.py::test_a_lab_goes_as_predicted",
     "mpi_traffic": "tests/unit/plugins/modules/test_mpi_traffic.py::test_a_check_asks_the_cluster_nothing",
     "perftest": "tests/unit/plugins/modules/test_perftest_module.py::test_a_check_stops_no_server",
@@ -223,6 +224,7 @@ AS_A_RUN: dict[str, dict[str, t.Any]] = {
         "class_name": "c",
         "conditions": [{"what": "allocatable", "nodes": ["n1"], "resources": {"r/r": 1}}],
     },
+    "kubernetes_info": {"api_version": "v1", "kind": "Node"},
     "rollout_departures": {"hosts": ["n1"]},
     "system_ready": {
         "system": "test",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible.utils.display import Display
 
-from ansible_collections.fabric.rdma.plugins.action import cluster_snapshot, cluster_state
+from ansible_collections.fabric.rdma.plugins.action import cluster_snapshot, cluster_state, kubernetes_info
 from ansible_collections.fabric.rdma.plugins.plugin_utils import _quiet_action
 
 
@@ -32,7 +32,11 @@ def act(monkeypatch: pytest.MonkeyPatch, action: Any, answer: dict[str, Any]) ->
 
 @pytest.mark.parametrize(
     ("action", "name"),
-    [(cluster_snapshot, "fabric.rdma.cluster_snapshot"), (cluster_state, "fabric.rdma.cluster_state")],
+    [
+        (cluster_snapshot, "fabric.rdma.cluster_snapshot"),
+        (cluster_state, "fabric.rdma.cluster_state"),
+        (kubernetes_info, "fabric.rdma.kubernetes_info"),
+    ],
 )
 def test_what_was_read_is_for_whoever_registers_it(monkeypatch: pytest.MonkeyPatch, action: Any, name: str) -> None:
     result, ran = act(monkeypatch, action, {"changed": False, "nodes": {"n1": {}}})

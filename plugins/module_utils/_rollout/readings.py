@@ -1,0 +1,74 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a cluster has of a kind. Nothing is nothing only where the API server has said so. Private to the collection."""
+
+from __future__ import annotations
+
+import typing as t
+import urllib.parse
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import code_of, passing, patiently
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
+
+__all__ = ["objects_of"]
+
+Json = t.Dict[str, t.Any]
+
+
+def objects_of(
+    kube: Kube,
+    version: str,
+    kind: str,
+    name: t.Optional[str] = None,
+    namespace: t.Optional[str] = None,
+    labels: str = "",
+    fields: str = "",
+) -> t.Optional[list[Json]]:
+    """Objects of a kind with apiVersion and kind, None where the cluster has no such kind.
+
+    name: of one of them, all by default. namespace: all by default. labels, fields: selectors. KubeError where the API server does not
+    tell, however often it is asked: also where a 404 is not its own, but that of something before it.
+    """
+
+    def ask() -> t.Optional[list[Json]]:
+        known = kube.kinds(version)
+        if kind not in known:
+            kube.forget_kinds()
+            _insist_on_its_absence(kube, version, bool(known))
+            return None
+        plural, namespaced = known[kind]
+        within = f"/namespaces/{urllib.parse.quote(namespace, safe='')}" if namespaced and namespace else ""
+        path = f"{'/apis/' if '/' in version else '/api/'}{version}{within}/{plural}"
+        if name is not None:
+            found = _named(kube, f"{path}/{urllib.parse.quote(name, safe='')}", f"read {kind} {name}")
+        else:
+            query = {key: value for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}
+            found = kube.list(path, f"list objects of the kind {kind}", False, **query)
+        return [{"apiVersion": version, "kind": kind, **item} for item in found]
+
+    return patiently(ask, _may_pass)
+
+
+def _may_pass(exc: FabricError) -> bool:
+    # a list of several pages that took too long is begun again (410)
+    return passing(exc) or code_of(exc) == 410
+
+
+def _insist_on_its_absence(kube: Kube, version: str, told: bool) -> None:
+    """Two answers have to agree. told: whether the API server told other kinds of the version."""
+    group, _slash, number = version.rpartition("/")
+    if not told and number in kube.served().get(group, []):
+        raise Unreachable(
+            f"cannot look up {version}: the API server serves it, and did not tell its kinds. It may be busy: run again"
+        )
+
+
+def _named(kube: Kube, path: str, doing: str) -> list[Json]:
+    try:
+        return [kube.request("GET", path, doing)]
+    except KubeError as exc:
+        if exc.code == 404 and exc.reason == "NotFound":
+            return []
+        raise
