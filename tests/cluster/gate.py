@@ -31,6 +31,7 @@ class Gate:
     seen it, or with answered after it was carried out, in place of its answer. From then on nobody gets an answer.
 
     busy, busy_reads: for each of the next changes, and looks at a node, whether it is refused (503), as by a server that has no time.
+    silent: paths of which nothing is told (503).
     """
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -39,6 +40,7 @@ class Gate:
         self.hold, self.answered = 0, False
         self.busy: list[bool] = []
         self.busy_reads: list[bool] = []
+        self.silent: set[str] = set()
         self.held, self.released = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         gate = self
@@ -86,6 +88,8 @@ class Gate:
         if "/leases" in path:
             # who rolls out is not part of what is rolled out
             return None if self.held.is_set() else self._ask(method, path, headers, body)
+        if path.partition("?")[0] in self.silent:
+            return _no_time()
         if method == "GET" and "/nodes/" in path and self.busy_reads and self.busy_reads.pop(0):
             return _no_time()
         rehearsal = "dryRun=All" in path or (method == "DELETE" and json.loads(body or b"{}").get("dryRun"))

@@ -31,6 +31,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import FIRST_PLACE, Lease
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane, definitions
+from ansible_collections.fabric.rdma.tests.cluster.gate import Gate
 from ansible_collections.fabric.rdma.tests.cluster.kubelets import NODE_ANNOTATION
 
 if t.TYPE_CHECKING:
@@ -563,6 +564,12 @@ def test_claims_come_stay_change_and_go(claimed: Site) -> None:
     said = " ".join(claimed.run("uninstall", *alone, fails=True).split())
     assert f"DRANET would go from class {slug}, and claims have devices of its nodes" in said
     assert "training/user (node gb200-1)" in said
+    # nor is one taken away of which a busy API server does not tell whose devices it has
+    with Gate(claimed.kubeconfig) as gate:
+        gate.silent = {RESOURCES}
+        user = claimed.changed_kubeconfig("silent", server=gate.url)
+        said = " ".join(claimed.run("uninstall", *alone, fails=True, user=user).split())
+    assert "cannot look up resource.k8s.io/v1" in said
     assert claims(claimed) == {**whole, "ResourceClaimTemplate": moved}
     claimed.kube.request("DELETE", f"{RESOURCES}/namespaces/training/resourceclaims/user", "delete")
     claimed.run("uninstall", *alone)

@@ -125,6 +125,21 @@ def test_a_busy_api_server_keeps_no_node_out_of_work(small: Site) -> None:
     assert away(small) is None
 
 
+def test_a_busy_api_server_ends_no_drain(small: Site) -> None:
+    small.kube.request("POST", "/api/v1/namespaces", "make", body={"metadata": {"name": "rdma"}})
+    work(small, "ReplicaSet")
+    kubeconfig = small.directory / "busy"
+    with Gate(small.kubeconfig) as gate:
+        kubeconfig.write_text(json.dumps(kubeconfig_of(gate.url, {})))
+        # the label, the cordon, and the eviction of the one Pod: each is refused once
+        gate.busy = [True, False] * 3
+        drained(small, ofed_kubeconfig=str(kubeconfig))
+        assert gate.busy == []
+        assert [change.rpartition("/")[2] for change in gate.changes] == ["v100-1", "v100-1", "eviction"]
+    assert names(small) == []
+    assert small.node("v100-1")["spec"]["unschedulable"] is True
+
+
 # The last step of an installation that fails. Modules that would change this machine are stand-ins, those that speak with the cluster are not.
 DOES_NOT_INSTALL = {"name": "Install", "ansible.builtin.fail": {"msg": "it does not compile"}}
 DOWN: dict[str, t.Any] = {**INBOX, "devices": []}

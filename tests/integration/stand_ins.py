@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A host on which the modules of this collection are stand-ins: each says what it is told to say, and changes nothing.
 
-node_file is the real one: what a role writes is a part of what it does.
+node_file and kubernetes_info are the real ones: what a role writes, and what it finds in a cluster, is a part of what it does.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if t.TYPE_CHECKING:
     from conftest import User
 
 CAPTURES = Path(__file__).resolve().parents[1] / "captures"
+
+REAL = ("kubernetes_info", "node_file")
 
 # answers.json: {module: [what it returns, ..., the last one again and again]}
 STAND_IN = """#!/usr/bin/python
@@ -145,8 +147,7 @@ def stand_in(user: User, directory: Path) -> Node:
         if other.name != "fabric":
             (there / other.name).symlink_to(other)
     for module in (there / "fabric" / "rdma" / "plugins" / "modules").glob("*.py"):
-        # what it writes is looked at
-        if module.stem == "node_file":
+        if module.stem in REAL:
             continue
         module.write_text(STAND_IN.replace("@THERE@", str(directory)))
     env = user.env | {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
