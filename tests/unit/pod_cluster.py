@@ -42,6 +42,8 @@ class PodCluster:
         self.asked: list[tuple[str, str]] = []
         # seconds for which the log that is asked for last is waited for, None for as long as for anything
         self.within: float | None = None
+        # the node whose kubelet has to give it
+        self.asked_of = ""
         self._looks: dict[str, int] = {}
         self._status, self._log = status, log
         self._refuse = refuse or (lambda _method, _path: 0)
@@ -73,8 +75,8 @@ class PodCluster:
         assert not metadata_only
         return [self._seen(pod) for pod in list(self.pods.values()) if self._selected(pod, query["labelSelector"])]
 
-    def text(self, path: str, doing: str, within: float | None = None, /, **query: str) -> str:
-        self.within = within
+    def text(self, path: str, doing: str, within: float | None = None, node: str = "", /, **query: str) -> str:
+        self.within, self.asked_of = within, node
         self._insist("GET", path, doing)
         assert query["limitBytes"].isdigit()
         assert query["container"] == CONTAINER

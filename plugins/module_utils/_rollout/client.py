@@ -224,13 +224,23 @@ class Kube:
         except (ValueError, RecursionError) as exc:
             raise Unreachable(f"cannot {doing}: {self.server} answered with something other than JSON") from exc
 
-    def text(self, path: str, doing: str, within: t.Optional[float] = None, /, **query: str) -> str:
+    def text(self, path: str, doing: str, within: t.Optional[float] = None, node: str = "", /, **query: str) -> str:
         """What is not JSON: the log of a container. Bytes that are not UTF-8 are replaced.
 
-        within: seconds until a request without an answer is given up, TIMEOUT by default.
+        within: seconds until a request without an answer is given up, TIMEOUT by default. node: whose kubelet gives it, if that is known.
         """
-        # the API server has no such answer for a client that takes JSON alone
-        data = self._answer("GET", path, doing, sorted(query.items()), accept="*/*", within=within)
+        try:
+            # the API server has no such answer for a client that takes JSON alone
+            data = self._answer("GET", path, doing, sorted(query.items()), accept="*/*", within=within)
+        except Unreachable as exc:
+            if within is None or not isinstance(exc.__cause__, library("urllib3.exceptions").ReadTimeoutError):
+                raise
+            # the API server itself waits longer for a kubelet before it says so
+            whose = node or "its node"
+            raise Unreachable(
+                f"cannot {doing}: no log within {within:g} s, most likely because the kubelet of {whose} does not answer the API server",
+                remedy=f"Look at {whose}",
+            ) from exc
         return data.decode("utf-8", "replace")
 
     def _answer(

@@ -221,6 +221,7 @@ def read_logs(
                         f"/api/v1/namespaces/{space}/pods/{name}/log",
                         f"read the log of {shown}",
                         _LOG_SECONDS,
+                        str(pod["spec"].get("nodeName") or ""),
                         **query,
                         **({"previous": "true"} if previous else {}),
                     )

@@ -156,7 +156,7 @@ class _Watch:
         task.done, task.problem = True, problem
         if task.pod and stage_of(task.pod) == "ended":
             try:
-                task.log = self._api.log(task.name)
+                task.log = self._api.log(task.pod)
             except FabricError as exc:
                 task.problem = task.problem or {"cause": str(exc), "remedy": ""}
 

@@ -95,10 +95,11 @@ class Api:
         make = partial(self._client.request, "POST", self._path, doing, body=body)
         self._making.take(partial(make_patiently, there=lambda: name in self.of_this_run()), make)
 
-    def log(self, name: str) -> str:
+    def log(self, pod: Json) -> str:
+        name, node = pod["metadata"]["name"], str((pod.get("spec") or {}).get("nodeName") or "")
         path, doing = f"{self._path}/{name}/log", f"read the log of Pod {self.namespace}/{name}"
         within = _BRIEF_SECONDS if self._reading.spent else None
-        ask = partial(self._client.text, path, doing, within, container=CONTAINER, limitBytes=str(_MOST_BYTES))
+        ask = partial(self._client.text, path, doing, within, node, container=CONTAINER, limitBytes=str(_MOST_BYTES))
         return t.cast(str, self._reading.take(patiently, ask))
 
     def delete_early(self, pod: Json) -> None:
@@ -307,7 +308,7 @@ class _Round:
             pod = pair.pods.get(side)
             if pod is not None and stage_of(pod) in ("running", "ended"):
                 try:
-                    log = self._api.log(name)
+                    log = self._api.log(pod)
                 except FabricError as exc:
                     why = why or {"cause": str(exc), "remedy": ""}
                 if why is None and stage_of(pod) == "ended" and side == "client":

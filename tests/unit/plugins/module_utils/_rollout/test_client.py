@@ -212,9 +212,15 @@ def test_a_log_is_waited_for_as_long_as_is_said(tmp_path: Path, naps: list[float
     with socket.create_server(("127.0.0.1", 0)) as silent:
         kube = Kube(kubeconfig(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}"))
         begun = time.monotonic()
-        with pytest.raises(Unreachable):
+        words = r"cannot read it: no log within 0.2 s, most likely because the kubelet of n1 does not answer the API server\. Look at n1"
+        with pytest.raises(Unreachable, match=words):
+            kube.text("/log", "read it", 0.2, "n1")
+        with pytest.raises(Unreachable, match="because the kubelet of its node does not answer"):
             kube.text("/log", "read it", 0.2)
         assert time.monotonic() - begun < limit(20)
+    # by one that is not there, it is not the kubelet's
+    with pytest.raises(Unreachable, match="no answer from the API server"):
+        kube.text("/log", "read it", 5, "n1")
     with refusing((503, "5")) as (address, seen), pytest.raises(KubeError) as refused:
         Kube(kubeconfig(tmp_path, address)).text("/log", "read it", 5)
     assert (len(seen), naps) == (1, [])

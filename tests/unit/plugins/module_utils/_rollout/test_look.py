@@ -119,8 +119,8 @@ def test_a_log_that_nobody_gives_is_told_and_not_waited_for_long() -> None:
     class Silent(Server):
         waits: t.ClassVar[list[float]] = []
 
-        def text(self, path: str, doing: str, within: float | None = None, /, **query: str) -> str:
-            assert query["container"] == "c"
+        def text(self, path: str, doing: str, within: float | None = None, node: str = "", /, **query: str) -> str:
+            assert (query["container"], node) == ("c", samples.HOST)
             self.waits.append(within or 60)
             if "/ds-1/" in path:
                 raise Unreachable(f"cannot {doing}: no answer")

@@ -276,6 +276,18 @@ def test_what_a_busy_kubelet_or_api_server_refuses_is_asked_three_times(code: in
     assert not cluster.pods
 
 
+def test_a_log_is_asked_for_with_the_node_that_has_to_give_it() -> None:
+    class Placed(PodCluster):
+        def _seen(self, pod: Json) -> Json:
+            found = super()._seen(pod)
+            node = "lab2" if side_of(pod) == "server" else "lab1"
+            return {**found, "spec": {**found["spec"], "nodeName": node}}
+
+    cluster, asked = Placed(healthy, lambda pod: asked.append((side_of(pod), cluster.asked_of)) or good(pod)), []
+    measured(cluster, a_pair())
+    assert sorted(asked) == [("client", "lab1"), ("server", "lab2")]
+
+
 def pairs_of(number: int) -> list[Json]:
     return [a_pair(client=f"c{each}", server=f"s{each}") for each in range(number)]
 
