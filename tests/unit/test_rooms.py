@@ -230,7 +230,7 @@ MOST_LINES = {
     "kubernetes_info": 1300,
     "lab": 0,
     "link_counters": 920,
-    "mpi_traffic": 2300,
+    "mpi_traffic": 2350,
     "node_change": 510,
     "node_file": 500,
     "node_logs": 70,

@@ -10,11 +10,11 @@ import typing as t
 from functools import partial
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import PATIENCE, code_of, patiently
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import code_of, patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.client import Client
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import raise_what_was_lost
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Job, path_of, state_of, why_of
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import make_patiently
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import Row, make_patiently
 
 __all__ = ["remove_objects", "run_job"]
 
@@ -121,7 +121,7 @@ def run_job(client: Client, job: Job, timeout: int) -> tuple[str, t.Optional[Jso
         }
         return "", {"cause": str(exc), "remedy": remedy.get(code_of(exc), "")}
     (main,) = [item for item in job.objects if item["kind"] == "MPIJob"]
-    end, silent = time.monotonic() + timeout, 0
+    end, row = time.monotonic() + timeout, Row()
     while True:
         time.sleep(_POLL_SECONDS)
         raise_what_was_lost()
@@ -129,13 +129,12 @@ def run_job(client: Client, job: Job, timeout: int) -> tuple[str, t.Optional[Jso
         try:
             state, words = state_of(client.request("GET", path_of(main), _doing("read", main)))
             if state == "running" and not late:
-                silent = 0
+                row.end()
                 continue
             pods = _pods(client, job)
             log = _log(client, job, pods)
         except FabricError as exc:
-            silent += 1
-            if code_of(exc) in (401, 403, 404) or silent >= PATIENCE:
+            if row.enough(exc):
                 return "", {"cause": str(exc), "remedy": ""}
             continue
         if state == "succeeded":

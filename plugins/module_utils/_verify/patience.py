@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Making what may have been made already, and a bound for the time that patience costs. Private to the collection."""
+"""Making what may have been made already, and bounds for the time that patience costs. Private to the collection."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import PATIENCE, code_of, passing, patiently
 
-__all__ = ["Patience", "make_patiently"]
+__all__ = ["Patience", "Row", "make_patiently"]
 
 T = t.TypeVar("T")
+
+# An API server that starts again refuses at once, and is back after so many seconds.
+_BACK_SECONDS = 30
 
 
 def _make_again(exc: FabricError) -> bool:
@@ -35,6 +38,25 @@ def make_patiently(make: t.Callable[[], t.Any], there: t.Callable[[], bool]) -> 
                 raise
 
     patiently(ask, _make_again)
+
+
+class Row:
+    """Refusals one after the other, of what is asked again and again while somebody waits."""
+
+    def __init__(self) -> None:
+        self._refusals, self._since = 0, 0.0
+
+    def end(self) -> None:
+        """There was an answer."""
+        self._refusals = 0
+
+    def enough(self, exc: FabricError) -> bool:
+        """Whether to give up after one more: it is for good, or the server had both tries and time to come back."""
+        now = time.monotonic()
+        self._since = self._since if self._refusals else now
+        self._refusals += 1
+        spent = self._refusals >= PATIENCE and now - self._since >= _BACK_SECONDS
+        return spent or code_of(exc) in (401, 403, 404)
 
 
 class Patience:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import PATIENCE, code_of, patiently
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import code_of, patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.client import Client
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import raise_what_was_lost
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import Patience, make_patiently
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.patience import Patience, Row, make_patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     CONTAINER,
     SIDES,
@@ -164,16 +164,15 @@ def watch(
 
     give_up: called when the API server refuses to answer, or has been silent for too long.
     """
-    silent = 0
+    row = Row()
     while waiting():
         time.sleep(_POLL_SECONDS)
         raise_what_was_lost()
         try:
             pods = api.of_this_run()
-            silent = 0
+            row.end()
         except FabricError as exc:
-            silent += 1
-            if code_of(exc) in (401, 403, 404) or silent >= PATIENCE:
+            if row.enough(exc):
                 give_up(exc)
             continue
         step(pods)

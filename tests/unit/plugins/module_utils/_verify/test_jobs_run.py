@@ -152,6 +152,32 @@ def test_a_cluster_that_is_silent_is_given_up() -> None:
     assert (log, bool(problem)) == ("", True)
 
 
+def test_an_api_server_that_starts_again_ends_no_job() -> None:
+    """It refuses the connection at once, and takes half a minute: more than three looks."""
+    looks: list[float] = []
+
+    def refuse(method: str, _path: str) -> int:
+        looks.append(jobs_run.time.monotonic())
+        return -1 if method == "GET" and looks[-1] < 31 else 0
+
+    assert run_job(JobCluster(refuse=refuse), the_job(), 60) == ("figures of new", None)
+    assert len(looks) > 12
+
+
+@pytest.mark.parametrize("code", [401, 403, 404])
+def test_an_api_server_that_refuses_for_good_is_not_asked_again(code: int) -> None:
+    looks: list[str] = []
+
+    def refuse(method: str, path: str) -> int:
+        looks.append(path)
+        return code if method == "GET" else 0
+
+    _log, problem = run_job(JobCluster(refuse=refuse), the_job("nccl-tcp"), 60)
+    assert problem is not None
+    assert [path for path in looks if path.endswith(A_JOB)] == looks[1:]
+    assert len(looks) == 2
+
+
 JOBS = "/mpijobs"
 A_JOB = "/mpijobs/nccl-tcp-gb200"
 

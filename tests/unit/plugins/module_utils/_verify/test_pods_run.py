@@ -228,13 +228,38 @@ def test_a_cluster_that_is_gone_meanwhile() -> None:
     def refuse(method: str, path: str) -> int:
         if method == "GET":
             lists.append(path)
-        return -1 if method == "GET" and 2 < len(lists) < 6 else 0
+        return -1 if method == "GET" and 2 < len(lists) < 34 else 0
 
     cluster = PodCluster(lambda _pod, _looks: running(), lambda _pod: "", refuse)
     ((answer,),) = measured(cluster, a_pair())
     assert causes(answer, "server")[-1]
     assert "cannot list Pods in default: refused" in str(answer)
     assert not cluster.pods
+
+
+def test_an_api_server_that_starts_again_ends_no_round() -> None:
+    """It refuses the connection at once, and takes half a minute."""
+    begun: list[float] = []
+
+    def refuse(method: str, _path: str) -> int:
+        if method != "GET" or len(cluster.made) < 2:
+            return 0
+        begun.append(pods_run.time.monotonic())
+        return -1 if begun[-1] - begun[0] < 29 else 0
+
+    cluster = PodCluster(healthy, good, refuse)
+    ((answer,),) = measured(cluster, a_pair())
+    assert len(begun) > 29
+    assert causes(answer) == ["", ""]
+
+
+@pytest.mark.parametrize("code", [401, 403, 404])
+def test_an_api_server_that_refuses_for_good_is_not_asked_again(code: int) -> None:
+    cluster = PodCluster(healthy, good, lambda method, _path: code if method == "GET" and len(cluster.made) else 0)
+    ((answer,),) = measured(cluster, a_pair())
+    assert "cannot list Pods in default: refused" in str(answer)
+    # once by the round, once to remove what it made
+    assert len([method for method, _path in cluster.asked if method == "GET"]) == 2
 
 
 class Refusing:
