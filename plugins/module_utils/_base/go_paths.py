@@ -10,6 +10,7 @@ for itself.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 import typing as t
@@ -112,9 +113,11 @@ def glob(pattern: str, names: t.Callable[[str], t.Iterable[str]], exists: t.Call
     found = [""]
     for part in pattern.strip("/").split("/"):
         if any(sign in part for sign in _SIGNS):
-            found = [f"{base}/{name}" for base in found for name in names(base or "/") if _name_matches(name, part)]
+            paths = (f"{base}/{name}" for base in found for name in names(base or "/") if _name_matches(name, part))
         else:
-            found = [f"{base}/{part}" for base in found if exists(f"{base}/{part}")]
+            paths = (f"{base}/{part}" for base in found if exists(f"{base}/{part}"))
+        # no more than it takes to know
+        found = list(itertools.islice(paths, _MOST + 1))
         if len(found) > _MOST:
             raise PatternError(f"{pattern[:200]} names more than {_MOST} paths", "Write a pattern that names fewer")
     return sorted(found, key=order)

@@ -94,6 +94,21 @@ def test_a_link_to_its_own_directory_is_not_followed_for_ever(tmp_path: Path) ->
         found(f"{tmp_path}{'/*' * 30}/none")
 
 
+def test_no_more_is_looked_at_once_there_are_too_many_paths() -> None:
+    """2,000 links to their own directory would be four million paths after two stars."""
+    looked: list[str] = []
+
+    def names(directory: str) -> list[str]:
+        looked.append(directory)
+        return [f"l{number}" for number in range(2000)]
+
+    with pytest.raises(PatternError, match="names more than 10000 paths"):
+        glob("/d/*/*", names, lambda _path: True)
+    assert len(looked) == 1 + 6
+    # as many as may be are found
+    assert len(glob("/*/*", lambda directory: map(str, range(100)), lambda _path: True)) == 10_000
+
+
 def test_what_is_there_is_found_in_byte_order(tmp_path: Path) -> None:
     for name in ("a/b.toml", "a/.c.toml", "a/B.toml", ".d/x.toml", "e.toml"):
         path = tmp_path / name
