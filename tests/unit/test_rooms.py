@@ -229,7 +229,7 @@ MOST_LINES = {
     "kernel_module": 1300,
     "kubernetes_info": 1300,
     "lab": 0,
-    "link_counters": 920,
+    "link_counters": 930,
     "mpi_traffic": 2350,
     "node_change": 510,
     "node_file": 500,

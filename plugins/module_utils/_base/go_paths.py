@@ -17,7 +17,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 
-__all__ = ["PatternError", "glob", "matches", "order", "quoted"]
+__all__ = ["PatternError", "glob", "malformed", "matches", "order", "quoted"]
 
 
 class PatternError(FabricError):
@@ -93,6 +93,11 @@ def matches(path: str, pattern: str) -> bool:
     """Whether a path is one that a pattern names. No sign stands for a slash."""
     names, parts = path.split("/"), pattern.split("/")
     return len(names) == len(parts) and all(map(_name_matches, names, parts))
+
+
+def malformed(pattern: str) -> bool:
+    """Whether Go sees an error in a pattern. Glob does at once before the first star, and behind it when a name gets so far."""
+    return any(_chunks(part) is None for part in pattern.split("/"))
 
 
 def quoted(name: str) -> str:

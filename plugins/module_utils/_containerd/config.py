@@ -15,7 +15,7 @@ import posixpath
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import PatternError, order
+from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import PatternError, malformed, order
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError, dotted, parse
 
 __all__ = [
@@ -219,6 +219,12 @@ def _imports(
         if "*" not in pattern:
             yield absolute
             continue
+        if malformed(absolute):
+            raise ConfigError(
+                f"{path} imports {pattern}, in which a bracket or a backslash has no end: containerd would not start, or not once "
+                "a file is there",
+                "Write the pattern as it is meant, or remove it from the imports",
+            )
         try:
             found = sorted(glob(absolute), key=order)
         except PatternError as exc:

@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import PatternError, glob, matches, quoted
+from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import (
+    PatternError,
+    glob,
+    malformed,
+    matches,
+    quoted,
+)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +78,27 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import 
 )
 def test_a_pattern_takes_what_go_takes(pattern: str, path: str, taken: bool) -> None:
     assert matches(path, pattern) is taken
+
+
+@pytest.mark.parametrize(
+    ("pattern", "bad"),
+    [
+        ("/none/[*", True),
+        ("/none/*[", True),
+        ("/none/[]a]", True),
+        ("/none/*[b-]", True),
+        ("/none/a\\", True),
+        ("/[/none/*", True),
+        # no bracket has a slash in it
+        ("/[a/b]*", True),
+        ("/a\\/b", True),
+        ("/none/]*", False),
+        ("/none/[c-a]", False),
+        ("/none/[^a]\\[*", False),
+    ],
+)
+def test_an_error_of_a_pattern_is_seen_whatever_is_there(pattern: str, bad: bool) -> None:
+    assert malformed(pattern) is bad
 
 
 def test_no_pattern_takes_long() -> None:

@@ -147,6 +147,10 @@ CONFIGS: dict[str, Files] = {
     "nvidia-ctk, version 3": pair(THREE, "version = 3\n" + THREE[12:] + runtime(V3, "nvidia") + options(V3, "nvidia")),
     "nvidia-ctk, version 3 over 2": pair(TWO, "version = 3\n" + THREE[12:] + runtime(V3, "nvidia")),
     "dotted keys": {"config.toml": f"version = 2\n[{V2}.containerd.runtimes]\nrunc.runtime_type = '{RUNC}'\r\n"},
+    "a bracket without a star": {
+        "config.toml": 'version = 2\nimports = ["/etc/containerd/d/[.toml"]\n',
+        "d/[.toml": "",
+    },
     "only options": {"config.toml": f"version = 2\n[{V2}.containerd.runtimes.runc.options]\nSystemdCgroup = true"},
     **{f"merged: {name}": files for name, (files, _found) in MERGES.items()},
 }

@@ -93,6 +93,13 @@ def test_imports_that_name_too_many_files_are_an_error() -> None:
         load(ROOT, {ROOT: 'imports = ["/etc/*/*"]'}.get, too_many, (2, 0))
 
 
+def test_a_pattern_with_an_error_is_one_for_the_real_containerd(tmp_path: Path) -> None:
+    """Also where nothing is there."""
+    root = write(tmp_path, {"config.toml": 'version = 2\nimports = ["/etc/containerd/d/[*.toml"]\n'})
+    for name in GENERATIONS:
+        assert dump(os.path.join(programs(name), "containerd"), generation_number(name), root) is None
+
+
 def test_a_file_without_a_version_has_that_of_its_importer() -> None:
     files = {"config.toml": 'version = 2\nimports = ["a.toml"]', "a.toml": ""}
     assert [file.version for file in loaded(files, (1, 7))] == [2, 2]
@@ -122,6 +129,18 @@ def test_a_relative_pattern_is_beside_the_main_file_or_refused() -> None:
     ("files", "generation", "message"),
     [
         ({"config.toml": 'imports = ["n"]'}, (2, 1), "/etc/containerd/n is imported and is missing, or not a file: "),
+        (
+            {"config.toml": 'imports = ["/etc/containerd/conf.d/[*.toml"]'},
+            (1, 7),
+            ROOT
+            + " imports /etc/containerd/conf.d/[*.toml, in which a bracket or a backslash has no end: containerd would not start, ",
+        ),
+        # relative, and in a file that is imported itself
+        (
+            {"config.toml": 'imports = ["a"]', "a": 'imports = ["*/[b-]"]'},
+            (2, 0),
+            "/etc/containerd/a imports */[b-], in which a bracket or a backslash has no end: ",
+        ),
         ({"config.toml": "a = 1\n[a"}, (1, 6), ROOT + ", line 2: expected ] at the end of the header"),
         ({"config.toml": "version = 'x'"}, (1, 6), ROOT + ": version is not a number from 1 to 2"),
         ({"config.toml": "imports = 'x'"}, (1, 6), ROOT + ": imports is not a list of paths"),
