@@ -240,10 +240,10 @@ MOST_LINES = {
     # also on which nodes no Pod starts, so that one costs a single wait
     "pod_traffic": 3900,
     "roce_host": 4050,
-    "rollout": 2650,
+    "rollout": 2700,
     "rollout_departures": 2550,
-    "rollout_lease": 1500,
-    "rollout_ready": 2100,
+    "rollout_lease": 1550,
+    "rollout_ready": 2150,
     "stale_resources": 1350,
     "system_objects": 2700,
     "system_ready": 1700,

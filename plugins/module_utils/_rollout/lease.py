@@ -95,6 +95,11 @@ def under_way(lease: t.Mapping[str, t.Any], now: float) -> str:
     )
 
 
+def _holder_of(lease: t.Optional[t.Mapping[str, t.Any]]) -> t.Optional[str]:
+    holder = ((lease or {}).get("spec") or {}).get("holderIdentity")
+    return None if holder is None else str(holder)
+
+
 class Lease:
     """The Lease of the rollouts of a namespace, for one holder. Every method raises KubeError.
 
@@ -112,13 +117,15 @@ class Lease:
         self._path = f"{self._space}/{_LEASE_NAME}"
         self._shown = f"Lease {namespace}/{_LEASE_NAME}"
         self._renewed = float("-inf")
-        # whose it was when it was last read, also where it had expired
+        # whose it was when it was last read, also where it had expired; not ours where we have asked for it since
         self.seen: t.Optional[str] = None
+        self._asked = False
 
     def _find(self) -> t.Optional[Json]:
         found = self.kube.find(self._path, "read " + self._shown)
-        holder = ((found or {}).get("spec") or {}).get("holderIdentity")
-        self.seen = None if holder is None else str(holder)
+        holder = _holder_of(found)
+        if holder != self.holder or not self._asked:
+            self.seen = holder
         return found
 
     def other(self) -> t.Optional[str]:
@@ -138,8 +145,19 @@ class Lease:
                 raise
             return None
 
-    def _body(self, found: t.Optional[Json]) -> Json:
+    def _write(self, verb: str, found: t.Optional[Json]) -> None:
         now = self.kube.now()
+        body, doing = self._body(found, now), f"{verb} {self._shown}"
+        self._asked = True
+        if found is None:
+            self.kube.request("POST", self._space, doing, body=body)
+        else:
+            # with its resourceVersion: of two that find it free, one gets it
+            self.kube.request("PUT", self._path, doing, body=body)
+        # others count from what is written on it, however late the answer comes
+        self._renewed = now
+
+    def _body(self, found: t.Optional[Json], now: float) -> Json:
         before = (found or {}).get("spec") or {}
         mine = before.get("holderIdentity") == self.holder
         labels = {"app.kubernetes.io/managed-by": MANAGED_BY}
@@ -161,10 +179,11 @@ class Lease:
 
         Who has begun before there was a namespace, and has made it meanwhile, holds the one in FIRST_PLACE.
         """
-        taken = self._take()
-        other = (
-            Lease(self.kube, FIRST_PLACE, self.holder).other_for_a_check() if self.namespace != FIRST_PLACE else None
-        )
+        # it is read each time: an attempt that nobody answered may have taken it
+        taken = patiently(self._take)
+        other = None
+        if self.namespace != FIRST_PLACE:
+            other = patiently(Lease(self.kube, FIRST_PLACE, self.holder).other_for_a_check)
         if taken and other:
             self.release()
             raise KubeError("Nothing was changed. " + other, 409)
@@ -177,18 +196,13 @@ class Lease:
             if found is not None and found["spec"].get("holderIdentity") != self.holder and expires_in(found, now) > 0:
                 raise KubeError("Nothing was changed. " + under_way(found, now), 409)
             try:
-                if found is None:
-                    self.kube.request("POST", self._space, "take " + self._shown, body=self._body(None))
-                else:
-                    # with its resourceVersion: of two that find it free, one gets it
-                    self.kube.request("PUT", self._path, "take " + self._shown, body=self._body(found))
+                self._write("take", found)
             except KubeError as exc:
                 if exc.code == 404 and found is None:
                     return False
                 if exc.code not in (404, 409) or not left:
                     raise
             else:
-                self._renewed = self.kube.now()
                 return True
         return False
 
@@ -205,22 +219,30 @@ class Lease:
                 whose = "is gone" if found is None else f"is held by {found['spec'].get('holderIdentity')} now"
                 raise KubeError(f"{self._shown} {whose}: this rollout was told to stop", 409, "Run again.")
             try:
-                self.kube.request("PUT", self._path, "renew " + self._shown, body=self._body(found))
+                self._write("renew", found)
             except KubeError as exc:
                 if exc.code not in (404, 409) or not left:
                     raise
             else:
-                self._renewed = self.kube.now()
                 return
 
     def release(self, whoever: bool = False, dry_run: bool = False) -> t.Optional[str]:
         """Give it up, if it is still ours, or whoever holds it. Who held it, "" where it named nobody; None when nothing is deleted."""
-        found = self._find()
-        if found is None or (self.seen != self.holder and not whoever):
-            return None
-        if not dry_run:
-            self._remove(found)
-        return self.seen or ""
+        wanted, held = None if whoever else self.holder, None
+
+        def give_up() -> t.Optional[str]:
+            nonlocal wanted, held
+            found = self._find()
+            holder = _holder_of(found) or ""
+            if found is None or wanted not in (None, holder):
+                # an attempt that nobody answered may have deleted it, and the next one may hold it by now
+                return held
+            wanted = held = holder
+            if not dry_run:
+                self._remove(found)
+            return held
+
+        return patiently(give_up)
 
     def _remove(self, found: Json) -> None:
         try:
