@@ -84,7 +84,7 @@ ANSWERS = {"text": str, "textarea": str, "multiplechoice": str, "multiselect": s
 
 
 def survey_problems(survey: Json) -> list[str]:
-    """What AWX refuses of a survey."""
+    """What AWX refuses of a survey, and an answer that it gives a job though nobody has."""
     if not all(
         isinstance(survey.get(key), kind) for key, kind in (("name", str), ("description", str), ("spec", list))
     ):
@@ -103,6 +103,8 @@ def survey_problems(survey: Json) -> list[str]:
             wrong.append(f"the default of {name} is of another type")
         if not all(isinstance(question.get(key, 0), int) for key in ("min", "max")):
             wrong.append(f"the bounds of {name} are numbers")
+        elif kind == "text" and not question.get("required") and default == "" and question.get("min", 0) < 1:
+            wrong.append(f"{name} gives a job an empty text where nobody answers: its least length is 1")
         if kind.startswith("multi"):
             given = str(default).splitlines()
             if not question.get("choices") or set(given) - set(question["choices"]):

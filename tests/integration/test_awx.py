@@ -211,6 +211,8 @@ def test_a_schedule_answers_what_its_template_has_to_ask() -> None:
         ({"type": "multiplechoice", "choices": ["a"], "default": "b"}, "x needs choices, of which its default is"),
         ({"type": "multiselect"}, "x needs choices"),
         ({"type": "multiplechoice", "choices": ["a", "b"], "default": "a\nb"}, "x has one default at most"),
+        ({"required": False, "default": ""}, "x gives a job an empty text"),
+        ({"required": False, "default": "", "min": 0}, "x gives a job an empty text"),
     ],
 )
 def test_a_survey_that_awx_refuses_is_refused(change: Json, said: str) -> None:
@@ -218,6 +220,11 @@ def test_a_survey_that_awx_refuses_is_refused(change: Json, said: str) -> None:
     assert survey_problems({"name": "", "description": "", "spec": [question]}) == []
     [found] = survey_problems({"name": "", "description": "", "spec": [{**question, **change}]})
     assert said in found
+
+
+def test_a_text_that_may_be_left_out_has_a_least_length() -> None:
+    question = {"variable": "x", "question_name": "x?", "type": "text", "required": False, "default": "", "min": 1}
+    assert survey_problems({"name": "", "description": "", "spec": [question]}) == []
 
 
 def test_playbook_and_import_make_the_same(server: Server, fields: dict[str, set[str]]) -> None:

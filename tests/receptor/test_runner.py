@@ -180,7 +180,7 @@ def test_templates_run_with_answers_as_awx_gives_them(template: str, controller:
 
 
 @pytest.mark.parametrize("nothing", ["", []])
-@pytest.mark.parametrize("variable", ["rdma_groups", "rdma_serial"])
+@pytest.mark.parametrize("variable", ["rdma_groups", "rdma_serial", "rdma_max_unavailable"])
 def test_no_answer_is_never_taken_for_one(variable: str, nothing: str | list[str], controller: Controller) -> None:
     """A program that starts a job may send it. The inventory can decide no more, so nothing is done instead of something else."""
     optional = [each["variable"] for each in AWX["questions"].values() if not each["required"]]

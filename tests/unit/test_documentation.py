@@ -740,10 +740,14 @@ def test_who_clicks_makes_what_the_playbook_for_awx_makes() -> None:
     ]
     assert rows("docs/awx.md", "| template | playbook | slices | asks for |") == templates
     questions = [
-        [ASKED[key], each["variable"], each["type"], each["default"], "yes" if each["required"] else ""]
+        [
+            *(ASKED[key], each["variable"], each["type"]),
+            f"{each['min']}-{each['max']}" if each["type"] == "text" else "",
+            *(each["default"], "yes" if each["required"] else ""),
+        ]
         for key, each in what["questions"].items()
     ]
-    assert rows("docs/awx.md", "| asks for | variable | type | default | required |") == questions
+    assert rows("docs/awx.md", "| asks for | variable | type | length | default | required |") == questions
     nodes = [
         [
             each["identifier"],
