@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.tests.integration.conftest import BIN
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
 
 if t.TYPE_CHECKING:
@@ -125,6 +126,34 @@ def test_what_is_downloaded_for_an_air_gap_is_installed_behind_it(user: User, tm
             assert "netaddr" in (before / "requirements.txt").read_text()
     there = type(user)(tmp_path, collections, env)
     assert "fabric.rdma.rollout" in there.run("ansible-doc", "--list", "fabric.rdma").stdout
+
+
+def pythons(programs: Path) -> tuple[str, str, str]:
+    """The ansible-core of a virtual environment, and the oldest Python that it takes on the controller and on nodes."""
+    (packages,) = programs.parent.glob("lib/python3*/site-packages")
+    (about,) = packages.glob("ansible_core-*.dist-info/METADATA")
+    version, here = (
+        re.search(rf"^{key}: (?:>=)?(\d+\.\d+)", about.read_text(), re.M) for key in ("Version", "Requires-Python")
+    )
+    there = re.search(r"^_PY_MIN = \((\d+), (\d+)\)", (packages / "ansible/module_utils/basic.py").read_text(), re.M)
+    assert version
+    assert here
+    assert there
+    return version[1], here[1], f"{there[1]}.{there[2]}"
+
+
+def test_the_pythons_of_each_core_are_those_that_it_takes(oldest_core: Path, newest_core: Path) -> None:
+    """docs/support.md. Our modules need 3.8 (ruff.toml), whatever an older core is content with."""
+    text = (ROOT / "docs" / "support.md").read_text()
+    told = {
+        core: (here, there)
+        for cores, here, there in re.findall(r"^\| (2\.[\d., ]+) \| (3\.\d+) \| (3\.\d+) \|$", text, re.M)
+        for core in cores.split(", ")
+    }
+    (own,) = re.findall(r'^target-version = "py3(\d+)"', (ROOT / "ruff.toml").read_text(), re.M)
+    for programs in (oldest_core, BIN, newest_core):
+        core, here, there = pythons(programs)
+        assert told[core] == (here, max(there, f"3.{own}", key=lambda python: int(python[2:]))), core
 
 
 def test_modules_are_found_by_full_name(user: User) -> None:

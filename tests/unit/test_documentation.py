@@ -643,6 +643,28 @@ def test_versions_of_others_in_commands_are_those_that_are_pinned() -> None:
     assert f"ansible-galaxy collection install awx.awx:{client}\n" in (ROOT / "docs" / "awx.md").read_text()
     oldest, newest = re.findall(r"ansible-core (2\.\d+) to 2\.(\d+)", (ROOT / "docs" / "support.md").read_text())[0]
     assert f"ansible-core>={oldest},<2.{int(newest) + 1}" == CORE
+    execution = yaml.safe_load((ROOT / "execution-environment.yml").read_text())["dependencies"]["ansible_core"]
+    core = ".".join(execution["package_pip"].split("==")[1].split(".")[:2])
+    assert f"or another one with ansible-core {core}. " in (ROOT / "docs" / "awx.md").read_text()
+
+
+def test_every_page_names_the_pythons_of_the_table() -> None:
+    table = rows("docs/support.md", "| ansible-core | controller | nodes |")
+    cores = [core for row in table for core in row[0].split(", ")]
+    first, last = (int(core.split(".")[1]) for core in (cores[0], cores[-1]))
+    assert cores == [f"2.{minor}" for minor in range(first, last + 1)]
+    assert f"ansible-core>=2.{first},<2.{last + 1}" == CORE
+    least = table[0][2]
+    others = [row for row in table if row[2] != least]
+    since, newer = others[0][0].split(", ")[0], others[0][2]
+    assert {row[2] for row in others} == {newer}
+    for paper in ("README.md", "docs/quickstart.md", "docs/security.md"):
+        text = " ".join((ROOT / paper).read_text().split())
+        assert re.search(rf"Python {least} or newer[a-z ]* \({newer} from ansible-core {since} on\)", text), paper
+        assert re.findall(r"ansible-core 2\.(\d+) to 2\.(\d+)", text) in ([], [(str(first), str(last))]), paper
+    chinese = (ROOT / "docs" / "zh" / "quickstart.md").read_text()
+    assert f"ansible-core 2.{first} 至 2.{last}" in chinese
+    assert re.search(rf"Python {least} 或更新版本.从 ansible-core {since} 起为 {newer}", chinese)
 
 
 def test_the_collections_of_a_download_are_all_named() -> None:
