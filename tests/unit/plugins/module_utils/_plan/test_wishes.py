@@ -72,6 +72,12 @@ ROOT = Path(__file__).resolve().parents[5]
             [1] * 9,
             r"rdma_serial is \[1, .*\]; expected at most 8 waves; the last is repeated.*",
         ),
+        (
+            "rdma_serial",
+            ["100%", "1"],
+            r"rdma_serial is \['100%', '1'\]; expected nothing behind '100%', which is all nodes: put the smallest wave first",
+        ),
+        ("rdma_serial", [1, "100%", "100%"], "rdma_serial is .*; expected nothing behind '100%'.*"),
         ("rdma_slices", 0.5, "rdma_slices is 0.5; expected true, false, or how many slices there are"),
         ("rdma_slices", -4, "rdma_slices is -4; .*"),
         ("rdma_max_unavailable", 0, "rdma_max_unavailable is 0; .*"),
@@ -112,6 +118,9 @@ def test_an_invalid_wish_is_reported(variable: str, value: t.Any, wrong: str) ->
         ("rdma_serial", "1"),
         ("rdma_serial", [1, "10%", "100%"]),
         ("rdma_serial", [1] * 8),
+        # as many nodes as there may be, but no percentage of them
+        ("rdma_serial", [100, 1]),
+        ("rdma_serial", "100%"),
         ("rdma_ofed", {"override": ["kernel_headers", "no_way_back"]}),
         ("rdma_allow_unusable", "yes"),
         ("rdma_memlock", {"handlers": ["all"], "soft": 8388608, "hard": "unlimited"}),
