@@ -444,17 +444,26 @@ class Table:
         self.keep()
 
     def wrong(self, bound: float, hosts: int) -> list[str]:
-        """What is not as it should be: runs that failed, those of prepare that have nothing to do and do much, and time that grows faster
-        than the number of hosts."""
+        """What is not as it should be: runs that failed, those of prepare that have nothing to do and do much, time that grows faster
+        than the number of hosts, and events and memory of a host beyond a bound."""
         wrong = [f"{each['what']}, {each['hosts']} hosts: {each['said']}" for each in self.failures]
-        for name in (PLAN_ROW, REPORT_ROW):
+        for name, large in LARGE.items():
             rows = sorted((row["hosts"], row["seconds"]) for row in self.rows if row["what"] == name)
             for (few, less), (many, more) in itertools.pairwise(rows):
                 # what a run takes anyway is a part of the smaller
-                if few >= LARGE and more / less > GROWTH * many / few:
+                if few >= large and more / less > GROWTH * many / few:
                     wrong.append(
                         f"{name}: {few} hosts take {less:g} s and {many} take {more:g} s, more than {GROWTH:g} times as much for each"
                     )
+        for row in self.rows:
+            told = f"{row['what']}, {row['hosts']} hosts"
+            if row["what"] in HOST_MB:
+                most = MORE * (OWN_MB + FORK_MB * max(0, row["forks"] - FORKS) + HOST_MB[row["what"]] * row["hosts"])
+                if row["peak_mb"] > most:
+                    wrong.append(f"{told}: {row['peak_mb']} MB; the bound is {most:.0f}")
+            sizes = row["event_bytes_per_host"]
+            if sizes is not None and row["hosts"] >= LARGE[SITE_ROW] and sizes > EVENT_BYTES:
+                wrong.append(f"{told}: events of {sizes} bytes a host; the bound is {EVENT_BYTES}")
         for row in self.rows:
             if row["what"] not in (CONVERGED_ROW, SECOND_ROW):
                 continue
@@ -484,8 +493,10 @@ class Table:
 ONCE = 30
 CONVERGED_ROW = "prepare, nothing to do"
 # What takes each of many hosts as long as each of fewer. From so many on, more than so many times as long is a mistake.
-PLAN_ROW, REPORT_ROW = "plan, cached facts", "report, cached facts"
-LARGE, GROWTH = 1000, 2.0
+PLAN_ROW, REPORT_ROW, SITE_ROW = "plan, cached facts", "report, cached facts", "site.yml under ansible-runner"
+LARGE, GROWTH = {PLAN_ROW: 1000, REPORT_ROW: 1000, SITE_ROW: 200}, 2.0
+# Events of each of as many hosts; 28 KB were measured.
+EVENT_BYTES = 40_000
 FIRST_ROW = "prepare, first run of all roles"
 USUAL_ROW = "the usual playbook, first run"
 USUAL_AGAIN_ROW = "the usual playbook, second run"
@@ -498,8 +509,11 @@ UNPREPARED: dict[str, t.Any] = {
     "rdma_max_unavailable": "100%",
 }
 FIRST_RUN: dict[str, t.Any] = {"rdma_serial": ["100%"], "rdma_max_unavailable": "100%"}
-# What a run of Ansible takes with facts in a cache or of replayed hosts, in megabytes: of itself, and for each host.
-OWN_MB, HOST_MB = 200.0, 0.3
+# What a run of Ansible takes with facts in a cache or of replayed hosts, in megabytes: of itself with so many forks, for each further one,
+# and for each host. More than so many times as much is a mistake.
+OWN_MB, FORKS, FORK_MB = 200.0, 10, 30.0
+HOST_MB = {PLAN_ROW: 0.3, REPORT_ROW: 0.2, SITE_ROW: 1.2}
+MORE = 2.0
 
 
 def small(table: Table, place: Path, sizes: t.Sequence[int], forks: int, first: bool = True) -> None:
@@ -588,7 +602,7 @@ def cached(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> Non
     known = place / "facts.json"
     known.write_text(json.dumps(gather(open_tree(str(CAPTURES / f"{CAPTURE}.capture")))))
     for size in sizes:
-        if table.leave_out("plan and report, cached facts", size, OWN_MB + HOST_MB * size):
+        if table.leave_out("plan and report, cached facts", size, OWN_MB + HOST_MB[PLAN_ROW] * size):
             continue
         cache = place / f"cache-{size}"
         env = {
@@ -610,7 +624,7 @@ def cached(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> Non
 def site(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> None:
     """(f): the whole job on replayed hosts, as ansible-runner starts it, with the size of its events."""
     for size in sizes:
-        if table.leave_out("site.yml under ansible-runner", size, OWN_MB + 4 * HOST_MB * size):
+        if table.leave_out(SITE_ROW, size, OWN_MB + HOST_MB[SITE_ROW] * size):
             continue
         private = place / f"runner-{size}"
         (private / "env").mkdir(parents=True)
@@ -619,7 +633,7 @@ def site(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> None:
         command = [*command, "--inventory", str(hosts), "--forks", str(forks), "--quiet"]
         started = functools.partial(run, command, place, {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections")})
         table.measure(
-            "site.yml under ansible-runner",
+            SITE_ROW,
             size,
             forks,
             started,
@@ -664,7 +678,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--hosts", type=numbers, default=[10, 50, 200], help="sizes of (a) to (c)")
     parser.add_argument("--cached", type=numbers, default=[100, 1000, 10_000], help="sizes of (e)")
     parser.add_argument("--site", type=numbers, default=[200, 1000], help="sizes of (f)")
-    parser.add_argument("--forks", type=int, default=10)
+    parser.add_argument("--forks", type=int, default=FORKS)
     parser.add_argument("--only", type=parts, default=list(PARTS), help=f"parts, of: {', '.join(PARTS)}")
     parser.add_argument("--generous", action="store_true")
     parser.add_argument("--json", type=Path, help="where the rows are kept; .cache/benchmark.json by default")

@@ -148,11 +148,9 @@ def test_a_second_run_with_all_wishes_starts_one_module_too(table: t.Any) -> Non
     [
         ((1000, 60.0), (10_000, 900.0), []),
         ((100, 1.0), (1000, 60.0), []),
-        (
-            (1000, 60.0),
-            (10_000, 1500.0),
-            ["plan, cached facts: 1000 hosts take 60 s and 10000 take 1500 s, more than 2 times as much for each"],
-        ),
+        ((1000, 60.0), (10_000, 1500.0), ["plan, cached facts", "site.yml under ansible-runner"]),
+        # what plan and report take anyway is a part of so few
+        ((200, 10.0), (1000, 150.0), ["site.yml under ansible-runner"]),
     ],
 )
 def test_time_grows_as_the_number_of_hosts_does(
@@ -160,8 +158,42 @@ def test_time_grows_as_the_number_of_hosts_does(
 ) -> None:
     for hosts, seconds in (many, few):
         table.add(playbooks.PLAN_ROW, hosts, 10, of(seconds))
-        table.add("site.yml under ansible-runner", hosts, 10, of(seconds))
+        table.add(playbooks.SITE_ROW, hosts, 10, of(seconds))
+    told = f"{few[0]} hosts take {few[1]:g} s and {many[0]} take {many[1]:g} s, more than 2 times as much for each"
+    assert table.wrong(2.5, 50) == [f"{what}: {told}" for what in said]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "size", "said"),
+    [
+        (200, 40_000, []),
+        (200, 40_001, ["site.yml under ansible-runner, 200 hosts: events of 40001 bytes a host; the bound is 40000"]),
+        # the same tasks run once for few hosts as for many
+        (199, 60_000, []),
+    ],
+)
+def test_events_of_a_host_have_a_bound(table: t.Any, hosts: int, size: int, said: list[str]) -> None:
+    table.add(playbooks.SITE_ROW, hosts, 10, of(9.0), events=[size] * hosts)
     assert table.wrong(2.5, 50) == said
+
+
+@pytest.mark.parametrize(
+    ("what", "hosts", "forks", "most"),
+    [
+        ("plan, cached facts", 10_000, 10, 6400),
+        ("report, cached facts", 10_000, 10, 4400),
+        ("site.yml under ansible-runner", 1000, 10, 2800),
+        # each fork has memory of its own
+        ("site.yml under ansible-runner", 1000, 100, 8200),
+        ("report, cached facts", 10_000, 5, 4400),
+    ],
+)
+def test_memory_has_a_bound(table: t.Any, what: str, hosts: int, forks: int, most: int) -> None:
+    run = of(9.0)
+    table.add(what, hosts, forks, run._replace(mb=float(most)))
+    assert table.wrong(2.5, 50) == []
+    table.add(what, hosts, forks, run._replace(mb=most + 1.0))
+    assert table.wrong(2.5, 50) == [f"{what}, {hosts} hosts: {most + 1} MB; the bound is {most}"]
 
 
 def test_a_size_is_left_out_only_where_memory_is_short(
