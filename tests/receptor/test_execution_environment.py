@@ -71,6 +71,14 @@ def test_every_python_package_is_pinned(execution_environment: Path) -> None:
     assert installed == dict(line.split("==") for line in lines)
 
 
+def test_its_python_is_the_one_that_it_names(execution_environment: Path) -> None:
+    """Other Pythons get other packages of the same pins."""
+    named = definition()["dependencies"]["python_interpreter"]
+    command = [str(execution_environment / "python"), "-c", "import sys; print('python%d.%d' % sys.version_info[:2])"]
+    version = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    assert named == {"package_system": version, "python_path": f"/usr/bin/{version}"}
+
+
 def test_the_base_image_has_a_tag_or_a_digest() -> None:
     image = definition()["images"]["base_image"]["name"].rpartition("/")[2]
     assert re.fullmatch(r"[\w.-]+(:[\w.-]*\d[\w.-]*|@sha256:[0-9a-f]{64})", image)
