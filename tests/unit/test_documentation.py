@@ -749,6 +749,13 @@ def test_the_kubeconfig_that_a_page_makes_leads_where_it_says(tmp_path: Path) ->
     assert wide["rdma_rollout"]["kubeconfig"] == path
 
 
+def test_settings_of_awx_have_one_path() -> None:
+    pages = [" ".join((ROOT / "docs" / name).read_text().split()) for name in ("awx.md", "air-gap.md")]
+    told = [path for page in pages for path in re.findall(r"\*Settings, ([^*]+)\*", page)]
+    assert len(told) == 3
+    assert {path.partition(", ")[0] for path in told} == {"Jobs settings"}
+
+
 def test_who_clicks_makes_what_the_playbook_for_awx_makes() -> None:
     what = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))["awx_objects"]
     templates = [
