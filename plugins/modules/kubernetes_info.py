@@ -11,7 +11,7 @@ short_description: Read objects of a cluster, and fail where it does not tell th
 version_added: "0.1.0"
 description:
   - Reads the objects of one kind. That there are none is returned only where the API server has said so.
-  - M(kubernetes.core.k8s_info#module) also finds none where an API server is too busy to tell which kinds it has. What is then removed or
+  - M(kubernetes.core.k8s_info) also finds none where an API server is too busy to tell which kinds it has. What is then removed or
     unlocked may still be in use.
   - An API server that is busy is asked three times.
   - Output, logs and the events of ansible-runner and AWX do not show what was read. Register it to use it.
