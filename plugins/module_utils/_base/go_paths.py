@@ -21,12 +21,14 @@ __all__ = ["PatternError", "glob", "malformed", "matches", "order", "quoted"]
 
 
 class PatternError(FabricError):
-    """A pattern that names more paths than anybody means."""
+    """A pattern that names, or searches, more paths than anybody means."""
 
 
 _SIGNS = "*?[\\"
 # Paths of a pattern. A link of a capture may lead to its own directory, and each star would take it once more.
 _MOST = 10_000
+# Names that are compared: none of them may be one of the pattern.
+_MOST_COMPARED = 200_000
 _CHARACTER = r"(?:\\.|[^\\\]-])"
 _TOKEN = re.compile(
     rf"(?P<star>\*)|(?P<any>\?)|\[(?P<but>\^|(?!\^))(?P<ranges>(?:{_CHARACTER}(?:-{_CHARACTER})?)+)\]|\\(?P<quoted>.)|(?P<plain>[^*?\[\\])",
@@ -113,12 +115,27 @@ def order(path: str) -> list[bytes]:
 def glob(pattern: str, names: t.Callable[[str], t.Iterable[str]], exists: t.Callable[[str], bool]) -> list[str]:
     """The existing paths that an absolute pattern names, in Go's order.
 
-    names: what is in a directory, nothing where there is none. exists: whether something is there. PatternError where there are too many.
+    names: what is in a directory, nothing where there is none. exists: whether something is there. PatternError where there are too many,
+    or too many to look through.
     """
+    compared = 0
+
+    def named(base: str, part: str) -> t.Iterator[str]:
+        nonlocal compared
+        for name in names(base or "/"):
+            compared += 1
+            if compared > _MOST_COMPARED:
+                raise PatternError(
+                    f"{pattern[:200]} searches more than {_MOST_COMPARED} names", "Write a pattern with fewer stars"
+                )
+            if _name_matches(name, part):
+                yield f"{base}/{name}"
+
     found = [""]
     for part in pattern.strip("/").split("/"):
+        paths: t.Iterable[str]
         if any(sign in part for sign in _SIGNS):
-            paths = (f"{base}/{name}" for base in found for name in names(base or "/") if _name_matches(name, part))
+            paths = itertools.chain.from_iterable(named(base, part) for base in found)
         else:
             paths = (f"{base}/{part}" for base in found if exists(f"{base}/{part}"))
         # no more than it takes to know

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,20 @@ def test_no_more_is_looked_at_once_there_are_too_many_paths() -> None:
     assert len(looked) == 1 + 6
     # as many as may be are found
     assert len(glob("/*/*", lambda directory: map(str, range(100)), lambda _path: True)) == 10_000
+
+
+def test_no_more_is_compared_once_it_is_too_much() -> None:
+    """Where no name is one of the pattern, too."""
+    compared: list[str] = []
+
+    def names(_directory: str) -> t.Iterator[str]:
+        for number in range(2000):
+            compared.append(f"l{number}")
+            yield compared[-1]
+
+    with pytest.raises(PatternError, match=r"searches more than 200000 names\. Write a pattern with fewer stars"):
+        glob("/d/*/x*", names, lambda _path: True)
+    assert len(compared) == 200_001
 
 
 def test_what_is_there_is_found_in_byte_order(tmp_path: Path) -> None:
