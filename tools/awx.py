@@ -4,7 +4,7 @@
 """Writes what AWX has of this project as a file for `awx import` (awxkit), from the same list as playbooks/awx.yml.
 
 usage: awx.py --scm-url URL --source-path PATH [--organization NAME] [--scm-branch NAME] [--image IMAGE] [--output-dir DIR]
-              [--groups NAME,NAME...] [--slices NUMBER] > awx.json
+              [--groups NAME,NAME...] [--slices NUMBER] [--forks NUMBER] > awx.json
        awx --conf.host https://awx.example.com --conf.token TOKEN import < awx.json
 
 The form is that of `awx export` of awxkit 24: objects name each other by natural keys.
@@ -38,7 +38,7 @@ def objects() -> Json:
     return t.cast(Json, yaml.load(OBJECTS.read_text(encoding="utf-8"), Loader=_Loader)["awx_objects"])  # a SafeLoader
 
 
-def _slices(text: str) -> int:
+def _few(text: str) -> int:
     if not re.fullmatch("[1-9][0-9]{0,2}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 999")
     return int(text)
@@ -97,6 +97,7 @@ def _job_template(entry: Json, what: Json, keys: _Keys) -> Json:
         "playbook": entry["playbook"],
         "execution_environment": keys.environment(what["execution_environment"]["name"]),
         "job_slice_count": slices,
+        **({"forks": what["forks"]} if what.get("forks") else {}),
         "extra_vars": json.dumps({**entry.get("extra_vars", {}), **directory}),
         "use_fact_cache": True,
         "ask_credential_on_launch": True,
@@ -170,7 +171,8 @@ def main() -> None:
     parser.add_argument("--image", default="")
     parser.add_argument("--output-dir", default="")
     parser.add_argument("--groups", type=_groups, default=[])
-    parser.add_argument("--slices", type=_slices, default=what["slices"])
+    parser.add_argument("--slices", type=_few, default=what["slices"])
+    parser.add_argument("--forks", type=_few, help="of each job template; by default, AWX keeps what it has")
     given = parser.parse_args()
     if not given.scm_url.strip():
         parser.error("--scm-url says where your copy of the project is, with your inventory in it")
@@ -187,7 +189,7 @@ def main() -> None:
     for name, advice in what["advice"].items():
         if not getattr(given, name):
             sys.stderr.write(f"Without --{name.replace('_', '-')}: {advice}.\n")
-    what["organization"], what["output_dir"] = given.organization, given.output_dir
+    what["organization"], what["output_dir"], what["forks"] = given.organization, given.output_dir, given.forks
     what["project"].update(scm_url=given.scm_url, scm_branch=given.scm_branch)
     what["inventory_source"]["source_path"] = given.source_path
     environment = what["execution_environment"]

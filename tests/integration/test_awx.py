@@ -261,6 +261,7 @@ def test_what_a_site_says_counts_in_both(fields: dict[str, set[str]]) -> None:
             "awx_scm_branch": "live",
             "awx_image": "hub.example.com/ee:1",
             "awx_output_dir": "/srv/rdma",
+            "awx_forks": 100,
         }
         own |= {"awx_source_path": "inventories/mine/hosts.yml", "awx_groups": "h100,h200"}
         words = json.dumps(own | {"awx_groups": ["h100", "h200"]})
@@ -270,6 +271,7 @@ def test_what_a_site_says_counts_in_both(fields: dict[str, set[str]]) -> None:
         run(other, BIN / "awx", "--conf.host", other.url, "--conf.token", "token", "import", text=text)
         assert server.awx.everything() == other.awx.everything()
         assert server.awx.everything()["projects"][0]["scm_url"] == own["awx_scm_url"]
+        assert {made["forks"] for made in server.awx.everything()["job_templates"]} == {100}
         # where page, plan and evidence outlive their job; slices would overwrite each other's files
         for made in server.awx.everything()["job_templates"]:
             there = made.get("extra_vars", {}).get("rdma_output_dir")
@@ -346,6 +348,7 @@ def test_groups_and_slices_are_those_of_a_site_again_in_a_second_run(
             "rdma prepare": 8,
         }
         assert made["rdma prepare"]["extra_vars"]["rdma_slices"] == 8
+        assert not made["rdma prepare"].get("forks")
         asked = {
             question["variable"]: question
             for entry in made.values()
@@ -370,6 +373,21 @@ def test_odd_groups_and_slices_are_refused_before_anything_is_made(server: Serve
     with pytest.raises(AssertionError, match="awx_groups is the list of your RDMA groups"):
         run(server, *PLAYBOOK, "-e", json.dumps(own))
     assert server.awx.writes == []
+
+
+@pytest.mark.parametrize("forks", [0, "many", 1000, -1])
+def test_odd_forks_are_refused_before_anything_is_made(server: Server, forks: int | str) -> None:
+    with pytest.raises(AssertionError, match="awx_forks is how many hosts a job works on at once"):
+        run(server, *PLAYBOOK, "-e", json.dumps({"awx_forks": forks}))
+    with pytest.raises(AssertionError, match="is not a number from 1 to 999"):
+        run(server, *FILE, f"--forks={forks}")
+    assert server.awx.writes == []
+
+
+def test_forks_that_somebody_has_set_stay(server: Server) -> None:
+    run(server, *PLAYBOOK, "-e", "awx_forks=50")
+    run(server, *PLAYBOOK)
+    assert {made["forks"] for made in server.awx.everything()["job_templates"]} == {50}
 
 
 def test_a_directory_that_ends_with_the_job_is_refused(server: Server) -> None:
