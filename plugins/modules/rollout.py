@@ -157,6 +157,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.brief import first_nodes
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import invocation
@@ -192,7 +193,7 @@ class Job:
         return rollout
 
     def check(self) -> dict[str, t.Any]:
-        other = self.lease.other_for_a_check()
+        other = patiently(self.lease.other_for_a_check)
         rollout = self.looked()
         rollout.warnings += [other] if other else []
         return told(rollout)

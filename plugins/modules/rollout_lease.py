@@ -102,6 +102,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import (
@@ -124,7 +125,7 @@ def predicted(lease: Lease, module: AnsibleModule) -> dict[str, t.Any]:
     """Who has begun before its namespace was there holds the one in FIRST_PLACE, and goes on with it."""
     places = [lease] if lease.namespace == FIRST_PLACE else [lease, Lease(lease.kube, FIRST_PLACE, lease.holder)]
     for each in places:
-        other = each.other_for_a_check()
+        other = patiently(each.other_for_a_check)
         if other:
             module.warn(other)
             return {"changed": False}

@@ -245,8 +245,8 @@ MOST_LINES = {
     "rollout_lease": 1550,
     "rollout_ready": 2150,
     "stale_resources": 1350,
-    "system_objects": 2700,
-    "system_ready": 1700,
+    "system_objects": 2730,
+    "system_ready": 1730,
     "quiet_value": 0,
     "wave_gate": 0,
 }

@@ -345,6 +345,8 @@ class Kube:
         while True:
             more = [("limit", str(_PAGE)), *sorted(query.items()), *([("continue", token)] if token else [])]
             page = self.request("GET", path, doing, more, accept=accept)
+            if not isinstance(page, dict) or "items" not in page:
+                raise Unreachable(f"cannot {doing}: {self.server} answered with something other than a list")
             items.extend(page.get("items") or [])
             token = (page.get("metadata") or {}).get("continue") or ""
             if not token:

@@ -8,6 +8,7 @@ One that is no longer renewed, because its holder was killed, expires. All times
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import pwd
@@ -179,11 +180,18 @@ class Lease:
 
         Who has begun before there was a namespace, and has made it meanwhile, holds the one in FIRST_PLACE.
         """
-        # it is read each time: an attempt that nobody answered may have taken it
-        taken = patiently(self._take)
         other = None
-        if self.namespace != FIRST_PLACE:
-            other = patiently(Lease(self.kube, FIRST_PLACE, self.holder).other_for_a_check)
+        try:
+            # it is read each time: an attempt that nobody answered may have taken it
+            taken = patiently(self._take)
+            if self.namespace != FIRST_PLACE:
+                other = patiently(Lease(self.kube, FIRST_PLACE, self.holder).other_for_a_check)
+        except KubeError:
+            if self._asked and self.seen != self.holder:
+                # nobody would know that it is held, and by whom
+                with contextlib.suppress(KubeError):
+                    self.release()
+            raise
         if taken and other:
             self.release()
             raise KubeError("Nothing was changed. " + other, 409)

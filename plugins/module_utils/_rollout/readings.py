@@ -16,6 +16,9 @@ __all__ = ["objects_of"]
 
 Json = t.Dict[str, t.Any]
 
+# Three tries. One that starts again refuses at once, and is back after some twenty seconds.
+_PAUSE_SECONDS = 10.0
+
 
 def objects_of(
     kube: Kube,
@@ -29,8 +32,12 @@ def objects_of(
     """Objects of a kind with apiVersion and kind, None where the cluster has no such kind.
 
     name: of one of them, all by default. namespace: all by default. labels, fields: selectors. KubeError where the API server does not
-    tell, however often it is asked: also where a 404 is not its own, but that of something before it.
+    tell, though it is asked for half a minute: also where a 404 is not its own, but that of something before it.
     """
+    for what, word in (("name", name), ("namespace", namespace)):
+        # in a path, these are the list, or what is above it
+        if word is not None and word in ("", ".", ".."):
+            raise KubeError(f"{what} is '{word}'; expected the {what} of an object of the kind {kind}")
 
     def ask() -> t.Optional[list[Json]]:
         known = kube.kinds(version)
@@ -48,7 +55,7 @@ def objects_of(
             found = kube.list(path, f"list objects of the kind {kind}", False, **query)
         return [{"apiVersion": version, "kind": kind, **item} for item in found]
 
-    return patiently(ask, _may_pass)
+    return patiently(ask, _may_pass, pause=_PAUSE_SECONDS)
 
 
 def _may_pass(exc: FabricError) -> bool:

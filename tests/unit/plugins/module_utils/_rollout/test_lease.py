@@ -212,6 +212,23 @@ def test_a_look_for_rollouts_elsewhere_is_patient_too() -> None:
 
 
 @pytest.mark.usefixtures("_no_naps")
+@pytest.mark.parametrize(("holder", "left"), [(None, None), ("me", "me")], ids=["new", "ours before"])
+def test_a_lease_is_not_left_behind_where_the_look_elsewhere_fails(holder: str | None, left: str | None) -> None:
+    """Nobody would know under which name it is held. Whoever goes on with one keeps it."""
+    kube = Busy(holder=holder)
+    take = kube.request
+
+    def take_then_break(method: str, path: str, doing: str, body: dict[str, Any]) -> None:
+        take(method, path, doing, body)
+        kube.codes = [503, 503, 503]
+
+    kube.request = take_then_break  # type: ignore[method-assign]
+    with pytest.raises(Refused, match="refused"):
+        the_lease(kube).take()
+    assert (kube.lease or {"spec": {"holderIdentity": None}})["spec"]["holderIdentity"] == left
+
+
+@pytest.mark.usefixtures("_no_naps")
 @pytest.mark.parametrize("codes", [(503,), (0,), (429, 500)])
 def test_a_busy_server_does_not_keep_a_lease_that_is_given_up(codes: tuple[int, ...]) -> None:
     kube = Busy(*codes)

@@ -34,6 +34,7 @@ class Scripted(Kube):
     """Answers and refusals by path, one after the other; the last one stays."""
 
     def __init__(self, **answers: list[Json | KubeError]) -> None:
+        self.server = "https://api.example"
         self._kinds: dict[str, dict[str, tuple[str, bool]]] = {}
         named = {
             "apis": "/apis",
@@ -107,6 +108,22 @@ def test_a_kind_is_missing_where_two_answers_agree() -> None:
 def test_a_list_that_is_refused_is_not_an_empty_one(refusal: KubeError) -> None:
     with pytest.raises(KubeError, match=str(refusal)):
         read(Scripted(volumes=[refusal]))
+
+
+@pytest.mark.parametrize("answer", [{"status": "UP"}, {}])
+def test_what_is_no_list_is_not_an_empty_one(answer: Json) -> None:
+    """Such as the page of a load balancer that says it is well."""
+    with pytest.raises(Unreachable, match="something other than a list"):
+        read(Scripted(volumes=[answer]))
+
+
+@pytest.mark.parametrize("how", [{"name": ""}, {"name": ".."}, {"name": "pvc-1", "namespace": "."}])
+def test_a_name_that_is_none_is_refused(how: Json) -> None:
+    """In a path, it would be the list or what is above it."""
+    kube = Scripted()
+    with pytest.raises(KubeError, match="expected the name"):
+        read(kube, **how)
+    assert kube.queries == []
 
 
 def test_an_object_is_missing_where_the_api_server_says_so_itself() -> None:
