@@ -65,8 +65,8 @@ def names(site: Site) -> list[str]:
     return sorted(item["metadata"]["name"] for item in items if not item["metadata"].get("deletionTimestamp"))
 
 
-def work(site: Site, kind: str) -> None:
-    """Somebody's Pod on the node, with a controller or without."""
+def work(site: Site, kind: str, finalizers: t.Sequence[str] = ()) -> None:
+    """Somebody's Pod on the node, with a controller or without. finalizers: what keeps it from ending."""
     pod: dict[str, t.Any] = {
         "nodeSelector": {"work": "here"},
         "containers": [{"name": "work", "image": "work"}],
@@ -76,7 +76,7 @@ def work(site: Site, kind: str) -> None:
     body: dict[str, t.Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
     path = PODS
     if kind == "ReplicaSet":
-        template = {"metadata": {"labels": {"app": "work"}}, "spec": pod}
+        template = {"metadata": {"labels": {"app": "work"}, "finalizers": list(finalizers)}, "spec": pod}
         spec = {"replicas": 1, "selector": {"matchLabels": {"app": "work"}}, "template": template}
         body = {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
         path = "/apis/apps/v1/namespaces/rdma/replicasets"
@@ -138,6 +138,52 @@ def test_a_busy_api_server_ends_no_drain(small: Site) -> None:
         assert [change.rpartition("/")[2] for change in gate.changes] == ["v100-1", "v100-1", "eviction"]
     assert names(small) == []
     assert small.node("v100-1")["spec"]["unschedulable"] is True
+
+
+def test_a_node_whose_work_does_not_end_is_not_changed(small: Site) -> None:
+    """k8s_drain only warns when its time is over."""
+    small.kube.request("POST", "/api/v1/namespaces", "make", body={"metadata": {"name": "rdma"}})
+    work(small, "ReplicaSet", ["test.example/stays"])
+    (name,) = names(small)
+    try:
+        options = {"ignore_daemonsets": True, "delete_emptydir_data": True, "wait_timeout": 3, "wait_sleep": 1}
+        said = drained(small, fails=True, ofed_drain_options=options)
+    finally:
+        for pod in small.kube.list(PODS, "list"):
+            path = f"{PODS}/{pod['metadata']['name']}"
+            small.kube.merge(path, "let go", {"metadata": {"finalizers": None}}, dry_run=False)
+    assert f"v100-1 is not drained: rdma/{name} is still there after 3 seconds" in said
+    # the next run goes on where this one has ended
+    assert small.node("v100-1")["spec"]["unschedulable"] is True
+    assert away(small) == "was-in-work"
+
+
+def test_a_budget_is_waited_for(small: Site) -> None:
+    """As that of Pods whose replacements are not ready yet."""
+    small.kube.request("POST", "/api/v1/namespaces", "make", body={"metadata": {"name": "rdma"}})
+    work(small, "ReplicaSet")
+    budgets = "/apis/policy/v1/namespaces/rdma/poddisruptionbudgets"
+    spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "work"}}}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "work"}, "spec": spec}
+    small.kube.request("POST", budgets, "make a budget", body=budget)
+    allowed: list[float] = []
+
+    def allow() -> None:
+        # once the node takes no more work, the budget has refused, or is about to
+        end = time.monotonic() + limit(120)
+        while not small.node("v100-1")["spec"].get("unschedulable") and time.monotonic() < end:
+            time.sleep(0.2)
+        time.sleep(2)
+        allowed.append(time.monotonic())
+        small.kube.request("DELETE", f"{budgets}/work", "take the budget away", body={})
+
+    other = threading.Thread(target=allow)
+    other.start()
+    said = drained(small)
+    other.join()
+    assert allowed
+    assert "disruption budget" in said or "FAILED - RETRYING" in said
+    assert names(small) == []
 
 
 # The last step of an installation that fails. Modules that would change this machine are stand-ins, those that speak with the cluster are not.

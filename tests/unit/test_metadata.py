@@ -825,7 +825,7 @@ def test_a_role_that_changes_nodes_passes_the_gate(role: str) -> None:
         assert not [task["name"] for task in ahead if not telling & set(task)], path.name
     for task, state in zip(gates, states, strict=True):
         assert task["register"] == {"begin": f"{role}_begun", "end": f"{role}_ended"}[state]
-        assert task["when"] == "prepare_in_waves is not defined"
+        assert task["when"] == "not prepare_in_waves | default(false) | bool"
 
 
 def test_nothing_is_imported_by_what_is_imported_or_included() -> None:
