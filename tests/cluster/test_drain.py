@@ -158,6 +158,12 @@ def test_a_node_whose_work_does_not_end_is_not_changed(small: Site) -> None:
     assert away(small) == "was-in-work"
 
 
+def test_a_drain_with_an_option_that_there_is_not_ends_at_once(small: Site) -> None:
+    said = drained(small, fails=True, ofed_drain_options={"ignore_daemonset": True})
+    assert "ignore_daemonset" in said
+    assert "RETRYING" not in said
+
+
 def test_a_budget_is_waited_for(small: Site) -> None:
     """As that of Pods whose replacements are not ready yet."""
     small.kube.request("POST", "/api/v1/namespaces", "make", body={"metadata": {"name": "rdma"}})
