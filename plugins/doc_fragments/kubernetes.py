@@ -79,6 +79,7 @@ notes:
     LOOKS = r"""
 options: {}
 notes:
+  - Output, logs and the events of ansible-runner and AWX do not show what was read. Register it to use it.
   - It makes a few requests, whatever the size of the cluster.
   - Run it on the controller, once for all hosts (C(delegate_to=localhost), C(run_once=true)).
 """

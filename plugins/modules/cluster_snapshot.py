@@ -17,7 +17,6 @@ description:
   - Reads the ends of the logs of these DaemonSets' containers, and of those of O(pods).
   - What the user may not read is named in RV(unread), and costs nothing else. So is a cluster that does not answer. The module fails only
     for arguments that make no sense.
-  - Output, logs and the events of ansible-runner and AWX do not show what was read. Register it to use it.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes

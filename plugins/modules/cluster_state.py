@@ -12,7 +12,6 @@ version_added: "0.1.0"
 description:
   - Asks the API server which versions of which API groups it serves, and which labels, kubelets, addresses, taints
     and networks of Pods its nodes have, and which networks its Services have.
-  - Output, logs and the events of ansible-runner and AWX do not show what was read. Register it to use it.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes

@@ -14,7 +14,6 @@ description:
   - M(kubernetes.core.k8s_info) also finds none where an API server is too busy to tell which kinds it has. What is then removed or
     unlocked may still be in use.
   - An API server that is busy is asked three times.
-  - Output, logs and the events of ansible-runner and AWX do not show what was read. Register it to use it.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes

@@ -211,7 +211,7 @@ class Job:
         if not made:
             # nothing of ours is in it, nor will be: one that is always there does as well
             self.lease = Lease(self.kube, FIRST_PLACE, self.lease.holder, self.lease.duration)
-        self.lease.take()
+        self.lease.take_there()
         # what was looked at without the Lease is looked at once more; what is told is what there was at first
         return {**self._held(made), **first}
 

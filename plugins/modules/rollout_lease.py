@@ -138,7 +138,7 @@ def hold(lease: Lease, module: AnsibleModule) -> dict[str, t.Any]:
         return predicted(lease, module)
     if not lease.take():
         lease = Lease(lease.kube, FIRST_PLACE, lease.holder, lease.duration)
-        lease.take()
+        lease.take_there()
     held = {"namespace": lease.namespace, "holder": lease.holder, "duration": lease.duration}
     return {**changed(lease.seen, lease.holder), "lease": held}
 

@@ -27,7 +27,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import FIELD_MANAGER, describe, explain
 
-__all__ = ["CONNECTION_OPTIONS", "Kube", "KubeError", "Unreachable", "library", "redacted"]
+__all__ = ["CONNECTION_OPTIONS", "Kube", "KubeError", "NotServed", "Unreachable", "library", "redacted"]
 
 Json = t.Dict[str, t.Any]
 
@@ -110,6 +110,10 @@ class KubeError(FabricError):
 
 class Unreachable(KubeError):
     """Nothing answered, or the answer broke off: what was asked may have been done or not."""
+
+
+class NotServed(Unreachable):
+    """A 404 for what the API server serves, which is not its own: of a load balancer, or a moment after a kind was defined."""
 
 
 def library(name: str) -> t.Any:
@@ -220,9 +224,12 @@ class Kube:
     ) -> Json:
         data = self._answer(method, path, doing, query, body, content, accept)
         try:
-            return t.cast(Json, json.loads(data))
+            answer = json.loads(data)
         except (ValueError, RecursionError) as exc:
             raise Unreachable(f"cannot {doing}: {self.server} answered with something other than JSON") from exc
+        if answer is None:
+            raise Unreachable(f"cannot {doing}: {self.server} answered with nothing")
+        return t.cast(Json, answer)
 
     def text(self, path: str, doing: str, within: t.Optional[float] = None, node: str = "", /, **query: str) -> str:
         """What is not JSON: the log of a container. Bytes that are not UTF-8 are replaced.
@@ -268,7 +275,35 @@ class Kube:
                 exc.later = 0
             return exc.later > 0
 
-        return patiently(asked, now)
+        try:
+            return patiently(asked, now)
+        except KubeError as exc:
+            if exc.code == 404 and exc.reason != "NotFound" and self._serves(path):
+                raise NotServed(
+                    f"cannot {doing}: {self.server} answered 404 for what the API server serves. Something before it may have answered, "
+                    "such as a load balancer: look whether it runs and can be reached; then run again"
+                ) from exc
+            raise
+
+    def _serves(self, path: str) -> bool:
+        """Whether the API server has such a path, by its own lists.
+
+        It says NotFound of an object that it does not have, but answers with a page where it has no such path (k8s.io/apiserver,
+        pkg/server/mux), as anything before it does.
+        """
+        root, _slash, rest = path.strip("/").partition("/")
+        parts = rest.split("/") if rest else []
+        version = "/".join(parts[: 1 if root == "api" else 2])
+        below = parts[1 if root == "api" else 2 :]
+        if not version:
+            # each has /api and /apis
+            return True
+        if not below:
+            group, _slash, number = version.rpartition("/")
+            return number in self.served().get(group, [])
+        plural = below[2] if below[0] == "namespaces" and len(below) > 2 else below[0]
+        self._kinds.pop(version, None)
+        return any(plural == name for name, _namespaced in self.kinds(version).values())
 
     def _asked(
         self,
@@ -327,7 +362,13 @@ class Kube:
     # what there is
 
     def find(self, path: str, doing: str) -> t.Optional[Json]:
-        """The object at a path, None when there is none."""
+        """The object at a path, None where the API server says that there is none, or has no such path."""
+        found = self._found(path, doing)
+        if found is not None:
+            self._insist_on("metadata", found, doing, "an object")
+        return found
+
+    def _found(self, path: str, doing: str) -> t.Optional[Json]:
         try:
             return self.request("GET", path, doing)
         except KubeError as exc:
@@ -345,19 +386,26 @@ class Kube:
         while True:
             more = [("limit", str(_PAGE)), *sorted(query.items()), *([("continue", token)] if token else [])]
             page = self.request("GET", path, doing, more, accept=accept)
-            if not isinstance(page, dict) or "items" not in page:
-                raise Unreachable(f"cannot {doing}: {self.server} answered with something other than a list")
+            self._insist_on("items", page, doing)
             items.extend(page.get("items") or [])
             token = (page.get("metadata") or {}).get("continue") or ""
             if not token:
                 return items
 
+    def _insist_on(self, part: str, answer: t.Any, doing: str, what: str = "a list") -> None:
+        # a load balancer may say with a page that it is well
+        if not isinstance(answer, dict) or part not in answer:
+            raise Unreachable(f"cannot {doing}: {self.server} answered with something other than {what}")
+
+    def _told(self, path: str, part: str, doing: str) -> builtins.list[t.Any]:
+        answer = self.request("GET", path, doing)
+        self._insist_on(part, answer, doing)
+        return answer[part] or []
+
     def served(self) -> dict[str, builtins.list[str]]:
         """{API group: its versions, the preferred one first}; the core group is ""."""
-        found = {
-            "": [str(version) for version in self.request("GET", "/api", "look up versions").get("versions") or []]
-        }
-        for group in self.request("GET", "/apis", "look up API groups").get("groups") or []:
+        found = {"": [str(version) for version in self._told("/api", "versions", "look up versions")]}
+        for group in self._told("/apis", "groups", "look up API groups"):
             preferred = (group.get("preferredVersion") or {}).get("version")
             versions = [str(each["version"]) for each in group.get("versions") or []]
             found[str(group["name"])] = sorted(versions, key=lambda version: version != preferred)
@@ -366,10 +414,13 @@ class Kube:
     def kinds(self, version: str) -> dict[str, tuple[str, bool]]:
         """{kind: (what it is called in paths, whether it has a namespace)} of an API version, empty when the cluster has none of it."""
         if version not in self._kinds:
-            found = self.find(_base(version), "look up " + version) or {}
+            doing = "look up " + version
+            found = self._found(_base(version), doing)
+            if found is not None:
+                self._insist_on("resources", found, doing)
             self._kinds[version] = {
                 each["kind"]: (each["name"], bool(each["namespaced"]))
-                for each in found.get("resources") or []
+                for each in (found or {}).get("resources") or []
                 if "/" not in each["name"]
             }
         return self._kinds[version]

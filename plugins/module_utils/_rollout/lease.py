@@ -197,6 +197,11 @@ class Lease:
             raise KubeError("Nothing was changed. " + other, 409)
         return taken
 
+    def take_there(self) -> None:
+        """The same where the namespace was there a moment ago, or is always there. KubeError where it is not."""
+        if not self.take():
+            raise KubeError(f"{self._shown} cannot be held: its namespace is not there", 404, "Run again.")
+
     def _take(self) -> bool:
         for left in range(_TRIES, -1, -1):
             found = self._find()
@@ -240,22 +245,29 @@ class Lease:
 
         def give_up() -> t.Optional[str]:
             nonlocal wanted, held
-            found = self._find()
-            holder = _holder_of(found) or ""
-            if found is None or wanted not in (None, holder):
-                # an attempt that nobody answered may have deleted it, and the next one may hold it by now
-                return held
-            wanted = held = holder
-            if not dry_run:
-                self._remove(found)
+            for left in range(_TRIES, -1, -1):
+                before = wanted, held
+                found = self._find()
+                holder = _holder_of(found) or ""
+                if found is None or wanted not in (None, holder):
+                    # an attempt that nobody answered may have deleted it, and the next one may hold it by now
+                    return held
+                wanted = held = holder
+                if dry_run or self._removes(found, not left):
+                    return held
+                wanted, held = before
             return held
 
         return patiently(give_up)
 
-    def _remove(self, found: Json) -> None:
+    def _removes(self, found: Json, last: bool) -> bool:
+        """Whether it is gone; not where somebody renewed or took it since it was found, which is an error at the last try."""
         try:
             self.kube.delete({**found, "apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}, dry_run=False)
         except KubeError as exc:
-            # gone, or another's by now
-            if exc.code not in (404, 409):
+            if exc.code == 404:
+                return True
+            if exc.code != 409 or last:
                 raise
+            return False
+        return True

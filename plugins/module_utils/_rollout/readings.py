@@ -9,8 +9,8 @@ import typing as t
 import urllib.parse
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import code_of, passing, patiently
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
+from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import code_of, patiently
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 
 __all__ = ["objects_of"]
 
@@ -42,14 +42,13 @@ def objects_of(
     def ask() -> t.Optional[list[Json]]:
         known = kube.kinds(version)
         if kind not in known:
-            kube.forget_kinds()
-            _insist_on_its_absence(kube, version, bool(known))
             return None
         plural, namespaced = known[kind]
         within = f"/namespaces/{urllib.parse.quote(namespace, safe='')}" if namespaced and namespace else ""
         path = f"{'/apis/' if '/' in version else '/api/'}{version}{within}/{plural}"
         if name is not None:
-            found = _named(kube, f"{path}/{urllib.parse.quote(name, safe='')}", f"read {kind} {name}")
+            item = kube.find(f"{path}/{urllib.parse.quote(name, safe='')}", f"read {kind} {name}")
+            found = [] if item is None else [item]
         else:
             query = {key: value for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}
             found = kube.list(path, f"list objects of the kind {kind}", False, **query)
@@ -59,23 +58,5 @@ def objects_of(
 
 
 def _may_pass(exc: FabricError) -> bool:
-    # a list of several pages that took too long is begun again (410)
-    return passing(exc) or code_of(exc) == 410
-
-
-def _insist_on_its_absence(kube: Kube, version: str, told: bool) -> None:
-    """Two answers have to agree. told: whether the API server told other kinds of the version."""
-    group, _slash, number = version.rpartition("/")
-    if not told and number in kube.served().get(group, []):
-        raise Unreachable(
-            f"cannot look up {version}: the API server serves it, and did not tell its kinds. It may be busy: run again"
-        )
-
-
-def _named(kube: Kube, path: str, doing: str) -> list[Json]:
-    try:
-        return [kube.request("GET", path, doing)]
-    except KubeError as exc:
-        if exc.code == 404 and exc.reason == "NotFound":
-            return []
-        raise
+    # also what the API server was asked again within seconds, as it wanted; a list of several pages that took too long is begun again (410)
+    return bool(getattr(exc, "passing", False)) or code_of(exc) == 410

@@ -27,7 +27,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes impor
     Step,
     opened_by_systems,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, NotServed, Unreachable
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     GROUP_LABEL,
     INVENTORY_LABEL,
@@ -545,7 +545,8 @@ class SystemRollout(Changes):
 
         def passes(exc: KubeError) -> bool:
             self.kube.forget_kinds()
-            return bool(pending) and not isinstance(exc, Unreachable) and exc.code in (0, 404)
+            answered = not isinstance(exc, Unreachable) or isinstance(exc, NotServed)
+            return bool(pending) and answered and exc.code in (0, 404)
 
         self.kube.forget_kinds()
         patiently(step, passes, _SERVED_TRIES if pending else 1, _SERVED_PAUSE)

@@ -239,6 +239,99 @@ def test_a_server_that_is_slow_to_say_that_it_has_no_time_is_not_asked_for_long(
     assert (len(seen), len(naps)) == (2, 1)
 
 
+PAGE = (404, "404 page not found")
+ITS_OWN = (404, json.dumps({"kind": "Status", "reason": "NotFound", "message": "not there"}))
+THINGS = (200, json.dumps({"resources": [{"name": "things", "kind": "Thing", "namespaced": True}]}))
+GROUPS = (200, json.dumps({"groups": [{"name": "example.com", "versions": [{"version": "v1"}]}]}))
+SERVING = {"/apis": GROUPS, "/apis/example.com/v1": THINGS}
+THING = "/apis/example.com/v1/namespaces/one/things/a"
+
+
+@contextlib.contextmanager
+def kube_of(tmp_path: Path, answers: dict[str, tuple[int, str]]) -> Iterator[Kube]:
+    """A client of a server that answers by path, and else with the page that a load balancer, or an API server, has for none."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            code, body = {"/api": (200, '{"versions": ["v1"]}'), **answers}.get(self.path.partition("?")[0], PAGE)
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        do_GET = do_DELETE = do_PUT = _answer
+
+        def log_message(self, *_words: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        try:
+            yield Kube(kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_address[1]}"))
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("path", "answers", "served"),
+    [
+        (THING, SERVING, True),
+        (THING, {**SERVING, THING: ITS_OWN}, False),
+        # the kind went, or the API server never had one
+        (THING, {"/apis": GROUPS, "/apis/example.com/v1": (200, '{"resources": []}')}, False),
+        (THING, {"/apis": (200, '{"groups": []}')}, False),
+        ("/apis/example.com/v1", {"/apis": (200, '{"groups": []}')}, False),
+        # nothing behind the load balancer, or not all of it
+        (THING, {}, True),
+        (THING, {"/apis": GROUPS}, True),
+        ("/apis/example.com/v1", {"/apis": GROUPS}, True),
+        ("/apis/example.com/v1", {"/apis": (200, '{"status": "UP"}')}, True),
+        ("/apis", {}, True),
+        (
+            "/api/v1/namespaces/one",
+            {"/api/v1": (200, '{"resources": [{"name": "pods", "kind": "Pod", "namespaced": true}]}')},
+            False,
+        ),
+        (
+            "/api/v1/namespaces/one",
+            {"/api/v1": (200, '{"resources": [{"name": "namespaces", "kind": "Namespace", "namespaced": false}]}')},
+            True,
+        ),
+        (
+            "/api/v1/namespaces/one/pods/a/log",
+            {"/api/v1": (200, '{"resources": [{"name": "pods", "kind": "Pod", "namespaced": true}]}')},
+            True,
+        ),
+    ],
+)
+def test_a_page_counts_as_missing_only_where_the_api_server_has_no_such_path(
+    tmp_path: Path, path: str, answers: dict[str, tuple[int, str]], served: bool
+) -> None:
+    with kube_of(tmp_path, answers) as kube:
+        if not served:
+            assert kube.find(path, "read it") is None
+            return
+        for method in ("GET", "DELETE", "PUT"):
+            with pytest.raises(Unreachable) as refused:
+                kube.request(method, path, "do it")
+            assert (refused.value.code, refused.value.passing) == (0, True)
+
+
+@pytest.mark.parametrize("body", ['{"status": "UP"}', "null", "[]", '"well"'])
+def test_what_is_not_an_object_is_not_taken_for_one_or_for_none(tmp_path: Path, body: str) -> None:
+    with kube_of(tmp_path, {THING: (200, body)}) as kube, pytest.raises(Unreachable, match="answered with"):
+        kube.find(THING, "read it")
+
+
+def test_a_version_without_a_list_of_kinds_does_not_count_as_one_without_kinds(tmp_path: Path) -> None:
+    with (
+        kube_of(tmp_path, {"/apis/example.com/v1": (200, '{"status": "UP"}')}) as kube,
+        pytest.raises(Unreachable, match="something other than a list"),
+    ):
+        kube.kinds("example.com/v1")
+
+
 def test_a_package_that_is_not_tested_is_told() -> None:
     assert [
         _kube._version_warning(text) is None for text in ("24.1.0", "24.2.0", "37.0.2", "38.0.0", "", "snapshot")

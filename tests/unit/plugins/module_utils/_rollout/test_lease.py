@@ -260,6 +260,53 @@ def test_a_lease_that_the_next_one_takes_meanwhile_is_not_broken() -> None:
     assert kube.deleted == 1
 
 
+class Homeless(Busy):
+    """The namespace of the Lease is not there."""
+
+    def request(self, method: str, _path: str, doing: str, body: dict[str, Any]) -> None:
+        raise Refused(f"cannot {doing}: namespace not found", 404)
+
+
+def test_a_lease_that_cannot_be_is_not_said_to_be_held() -> None:
+    assert not the_lease(Homeless(holder=None)).take()
+    with pytest.raises(KubeError, match="cannot be held: its namespace is not there"):
+        the_lease(Homeless(holder=None)).take_there()
+
+
+class Renewed(Busy):
+    """Others write on the Lease between a look and these many deletions."""
+
+    def __init__(self, times: int, holder: str) -> None:
+        super().__init__(holder="other")
+        self.times, self.holder = times, holder
+
+    def delete(self, item: dict[str, Any], dry_run: bool) -> None:
+        if self.times:
+            self.times -= 1
+            self.lease = lease(holderIdentity=self.holder)
+            raise Refused("cannot delete it: it is another by now", 409)
+        super().delete(item, dry_run)
+
+
+@pytest.mark.parametrize("holder", ["other", "next"])
+def test_a_lease_that_is_renewed_or_taken_meanwhile_is_broken_all_the_same(holder: str) -> None:
+    kube = Renewed(2, holder)
+    assert the_lease(kube).release(whoever=True) == holder
+    assert (kube.lease, kube.deleted) == (None, 1)
+
+
+def test_a_lease_that_cannot_be_broken_is_not_said_to_be() -> None:
+    with pytest.raises(KubeError, match="another by now"):
+        the_lease(Renewed(100, "other")).release(whoever=True)
+
+
+def test_a_lease_that_another_takes_meanwhile_is_not_given_up_for_them() -> None:
+    kube = Renewed(1, "next")
+    kube.lease = lease(holderIdentity="me")
+    assert the_lease(kube).release() is None
+    assert kube.lease == lease(holderIdentity="next")
+
+
 def test_what_is_not_ours_stays_and_what_is_only_tried_too() -> None:
     assert the_lease(Busy(holder="other")).release() is None
     assert the_lease(Busy(holder=None)).release(whoever=True) is None
