@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import threading
@@ -24,7 +25,7 @@ from ansible_collections.fabric.rdma.tests.integration.stand_ins import INBOX, R
 from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import kubeconfig_of
 
 if t.TYPE_CHECKING:
-    from conftest import Site
+    from conftest import Limited, Site
 
 pytestmark = pytest.mark.cluster
 
@@ -65,9 +66,10 @@ def names(site: Site) -> list[str]:
     return sorted(item["metadata"]["name"] for item in items if not item["metadata"].get("deletionTimestamp"))
 
 
-def work(site: Site, kind: str, finalizers: t.Sequence[str] = ()) -> None:
+def work(site: Site, kind: str, finalizers: t.Sequence[str] = (), **spec_of_pod: t.Any) -> None:
     """Somebody's Pod on the node, with a controller or without. finalizers: what keeps it from ending."""
     pod: dict[str, t.Any] = {
+        **spec_of_pod,
         "nodeSelector": {"work": "here"},
         "containers": [{"name": "work", "image": "work"}],
         "volumes": [{"name": "scratch", "emptyDir": {}}],
@@ -152,10 +154,38 @@ def test_a_node_whose_work_does_not_end_is_not_changed(small: Site) -> None:
         for pod in small.kube.list(PODS, "list"):
             path = f"{PODS}/{pod['metadata']['name']}"
             small.kube.merge(path, "let go", {"metadata": {"finalizers": None}}, dry_run=False)
-    assert f"v100-1 is not drained: rdma/{name} is still there after 3 seconds" in said
+    assert re.search(rf"v100-1 is not drained: rdma/{name} \(told to end by \S+\) is still there after 3 seconds", said)
     # the next run goes on where this one has ended
     assert small.node("v100-1")["spec"]["unschedulable"] is True
     assert away(small) == "was-in-work"
+
+
+def test_a_pod_that_comes_back_in_spite_of_the_cordon_keeps_no_node_from_a_change(small: Site) -> None:
+    """The scheduler puts what tolerates a cordon on the node again, as often as it is evicted."""
+    small.kube.request("POST", "/api/v1/namespaces", "make", body={"metadata": {"name": "rdma"}})
+    work(small, "ReplicaSet", tolerations=[{"operator": "Exists"}])
+    (before,) = names(small)
+    drained(small)
+    end = time.monotonic() + limit(60)
+    while not names(small):
+        assert time.monotonic() < end, "it has not come back"
+        time.sleep(0.2)
+    assert names(small) != [before]
+    # again, with one that is there from the beginning
+    drained(small)
+
+
+def test_an_eviction_that_nobody_has_allowed_ends_a_drain_at_once(small: Site, limited: Limited) -> None:
+    small.kube.request("POST", "/api/v1/namespaces", "make", body={"metadata": {"name": "rdma"}})
+    work(small, "ReplicaSet")
+    limited.grant(
+        "fabric-rdma-looks",
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "patch"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
+    )
+    said = drained(small, fails=True, ofed_kubeconfig=str(limited.kubeconfig))
+    assert "forbidden" in said
+    assert "RETRYING" not in said
 
 
 def test_a_drain_with_an_option_that_there_is_not_ends_at_once(small: Site) -> None:

@@ -148,6 +148,28 @@ def test_headers_go_where_there_is_no_change_after_all(node: Node, package: str,
     assert packages_called(node) == ["driver_packages checked", "driver_packages opened", *closed, *restored]
 
 
+@pytest.mark.parametrize("due", ["driver", "activate", "prove"])
+@pytest.mark.parametrize("headers", [False, True])
+def test_a_node_that_work_has_not_left_keeps_the_driver_it_has(node: Node, due: str, *, headers: bool) -> None:
+    """To take back what an earlier run installed would reboot it under its Pods."""
+    node.answers["cluster_access"] = [{"failed": True, "msg": "Unauthorized"}]
+    node.answers["driver_packages opened"] = [{"found": False}]
+    if headers:
+        node.answers["driver_gate"] = NO_HEADERS + WITH_HEADERS
+    said = node.play(
+        INSTALLS,
+        __ofed_header_package="bash",
+        __ofed_needs={**NEEDS_ACTIVATION, "activate": False, due: True},
+        ofed_activate="reboot",
+        ofed_kubeconfig=str(node.directory / "kubeconfig"),
+    )
+    assert "n1: Unauthorized. The driver stays as it is." in said
+    assert "TASK [fabric.rdma.ofed : restore |" not in said
+    assert "driver_proof done" not in node.calls()
+    restored = ["driver_packages restored"] if headers else []
+    assert [call for call in packages_called(node) if call.endswith("restored")] == restored
+
+
 def test_a_proof_that_is_due_is_not_forgotten_for_headers(node: Node) -> None:
     """Of a driver that somebody else installed, and that fails its proof, nothing but the headers can be put back."""
     node.answers["driver_gate"] = NO_HEADERS + WITH_HEADERS
