@@ -58,7 +58,7 @@ test everything: export FABRIC_RDMA_LEFT_OUT := $(if $(RECORDED),,recorded)
 .PHONY: test
 test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, integration, receptor, matrix, molecule (not: driver, kubernetes, cluster, networks, dranet, runtimes, judges)
 	@# in the foreground: a stage in the background cannot ask for a password
-	@for profile in browser kubernetes; do tools/apt-install --profile $$profile || exit; done
+	@for profile in browser kubernetes judges; do tools/apt-install --profile $$profile || exit; done
 	@$(SAY_WHAT_IS_LEFT_OUT)
 	@tools/test molecule+lint,docs,sanity unit+bounds $(RECORDED) integration receptor+matrix
 
@@ -124,10 +124,15 @@ driver: .venv/.complete ## Run the scenario driver: driver stacks that DKMS real
 kubernetes: .venv/.complete ## Run the scenario kubernetes: a real control plane (built once, 5 to 15 minutes, then cached)
 	@SCENARIOS=kubernetes tools/molecule $(ARGS)
 
+# Definitions of the operator's releases, where they lie beside the checkout; CI has to have some. What the running plugin gives takes seconds.
+RELEASES = $(if $(CI)$(FABRIC_RDMA_CRDS)$(wildcard ../shared/crds),tests/cluster/test_operator.py::test_every_release_of_the_operator_takes_the_objects)
+PLUGIN = $(addprefix tests/judges/test_device_plugins.py::,test_a_running_plugin_gives_what_was_planned \
+  test_a_running_plugin_gives_what_was_planned_of_functions_that_the_lab_has_not test_the_type_of_a_link_counts)
+
 .PHONY: matrix
-matrix: .venv/.complete ## Check what holds for every module on those that speak to an API server (a real one, built once, 5 to 15 minutes)
-	@tools/apt-install --profile kubernetes
-	@python -m pytest -q -s -m cluster tests/cluster/test_matrix.py $(ARGS)
+matrix: .venv/.complete ## Check modules that speak to an API server, objects for each operator release, what the running device plugin gives (built once, 5 to 15 minutes)
+	@for profile in kubernetes judges; do tools/apt-install --profile $$profile || exit; done
+	@python -m pytest -q -s -m "cluster or judges" tests/cluster/test_matrix.py $(RELEASES) $(PLUGIN) $(ARGS)
 
 .PHONY: judges
 judges: .venv/.complete ## Compare plans with what the device plugins' own code offers, and with what a running one gives (built once, 1 to 5 minutes)

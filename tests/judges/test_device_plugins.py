@@ -6,7 +6,7 @@
 The trees are read twice: by ib_facts, from whose facts the plan is made, and by the code of both plugins (tests/judges), each
 with the configuration that the plan has for it. What netlink tells on a node is taken from the tree; default routes are not
 known to the kernel that the plugins ask. The SR-IOV plugin is of a version between 3.5.1 and 3.6.0; of later ones a matcher of our own
-says what they offer. Recorded nodes are also met by the shared plugin as it is, running.
+says what they offer. Nodes of the demo, and cards that the lab has not, are also met by the shared plugin as it is, running.
 """
 
 from __future__ import annotations
@@ -316,6 +316,84 @@ def test_a_running_plugin_gives_what_was_planned(group: str, tmp_path: Path) -> 
     assert sorted(asked) == recorded.names
 
 
+def cards(*names: str, down: str = "") -> Machine:
+    """A machine with ConnectX-6 of one model, one function each. down: the device whose cable is out."""
+    machine = Machine()
+    for index, name in enumerate(names):
+        function = machine.function(f"0000:{16 + index:02x}:00.0", device="0x101b")
+        an_alias(machine, function)
+        machine.port(machine.hca(name, function), state="1: DOWN" if name == down else "4: ACTIVE")
+        machine.netdev(f"rdt{index}p0", function)
+    return machine
+
+
+def virtual(functions: int = 2) -> Machine:
+    """A card with virtual functions, and another one of its model without."""
+    machine = cards("mlx5_0", "mlx5_9")
+    physical = "/sys/devices/pci0000:3a/0000:3a:00.0/0000:10:00.0"
+    machine.files(physical, sriov_totalvfs=8, sriov_numvfs=functions)
+    for number in range(functions):
+        function = machine.function(f"0000:10:00.{number + 2}", device="0x101e")
+        an_alias(machine, function)
+        machine.link(f"{function}/physfn", physical)
+        machine.link(f"{physical}/virtfn{number}", function)
+        machine.port(machine.hca(f"mlx5_{number + 1}", function))
+        machine.netdev(f"rdt0v{number}", function)
+    return machine
+
+
+def bonded() -> Machine:
+    """Two functions of a LAG beside a card."""
+    machine = cards("mlx5_0")
+    functions = [machine.function(f"0000:20:00.{port}", device="0x101d") for port in (0, 1)]
+    for port, function in enumerate(functions):
+        an_alias(machine, function)
+        machine.netdev(f"rdt9p{port}", function, master="bond0")
+    machine.bond("bond0", "rdt9p0 rdt9p1")
+    machine.port(machine.hca("mlx5_bond_0", functions[0]))
+    return machine
+
+
+def software() -> Machine:
+    """Soft-RoCE at the function of an ordinary network card, beside a card."""
+    machine = cards("mlx5_0")
+    an_alias(machine, machine.soft_roce("rxe0", "eth1"))
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("machine", "want", "devices"),
+    [
+        (virtual(), {"kinds": ["pf"]}, {"mlx5_0", "mlx5_9"}),
+        (virtual(), {"kinds": ["pf"], "exclude": ["mlx5_0"]}, {"mlx5_9"}),
+        (virtual(), {"kinds": ["vf"]}, {"mlx5_1", "mlx5_2"}),
+        (virtual(3), {"kinds": ["vf"]}, {"mlx5_1", "mlx5_2", "mlx5_3"}),
+        (virtual(), {"kinds": ["pf", "vf"], "exclude": ["mlx5_9"]}, {"mlx5_0", "mlx5_1", "mlx5_2"}),
+        (bonded(), {}, {"mlx5_0", "mlx5_bond_0"}),
+        (bonded(), {"exclude": ["mlx5_bond_0"]}, {"mlx5_0"}),
+        (bonded(), {"exclude": ["mlx5_0"]}, {"mlx5_bond_0"}),
+        (cards("mlx5_0", "mlx5_1", down="mlx5_0"), {}, {"mlx5_1"}),
+        (cards("mlx5_0", "mlx5_1", down="mlx5_1"), {}, {"mlx5_0"}),
+        (cards("roce0", "ibs3f1"), {"exclude": ["roce0"]}, {"ibs3f1"}),
+        (software(), {"kinds": ["software"]}, {"rxe0"}),
+        (software(), {"kinds": ["pf"]}, {"mlx5_0"}),
+    ],
+)
+def test_a_running_plugin_gives_what_was_planned_of_functions_that_the_lab_has_not(
+    machine: Machine, want: Json, devices: set[str], tmp_path: Path
+) -> None:
+    """Virtual functions, a LAG, cables that are out, other names: a card of each kind, and no other device beside what is planned."""
+    wish = {"hosts": ["node"], "resource": {"name": "any"}, "want": {"link_layer": "Ethernet", **want}}
+    (own_class,) = plan_groups({"node": facts_of(machine)}, {"group": wish})["groups"]["group"]["classes"]
+    assert own_class["config"], own_class["reason"]
+    assert {row["device"] for row in own_class["matches"]["node"]} == devices
+    node = Node(machine.entries, tmp_path / "node")
+    given = gives(node, own_class["config"])["any"]
+    files = {path.name: (path / "ibdev").read_text().strip() for path in node.root.glob("sys/class/infiniband_*/u*")}
+    assert given == {"rdma_cm"} | {name for name, device in files.items() if device in devices}
+    assert len(given) == 1 + 2 * len(devices)
+
+
 @pytest.mark.parametrize(("link_type", "names"), [("infiniband", {"mlx5_0", "mlx5_1"}), ("ether", {"mlx5_bond_0"})])
 def test_the_type_of_a_link_counts(link_type: str, names: set[str], tmp_path: Path) -> None:
     """A running plugin takes it from netlink, where the recorded node has it."""
@@ -352,6 +430,14 @@ def offers_of(judges: t.Any, tree: Path, facts: Json, own_class: Json) -> t.Iter
             yield "matcher", sriov["config"], {name.rpartition("/")[2]: pcis for name, pcis in pools.items()}
 
 
+# Of what planned devices may be, how they are called.
+SORTS = {"software": "software devices", "vf": "virtual functions", "lag": "bonds"}
+
+
+def sorts_of(device: Json) -> set[str]:
+    return {device["kind"], *(["lag"] if device["lag"] else [])} & set(SORTS)
+
+
 def test_the_plugins_offer_what_the_plan_says() -> None:
     compared: Counter[str] = Counter()
     wrong: list[str] = []
@@ -359,9 +445,8 @@ def test_the_plugins_offer_what_the_plan_says() -> None:
         for number in range(CLUSTERS):
             machines, groups = random_cluster(random.Random(f"{SEED}.{number}"))
             facts = {host: facts_of(machine) for host, machine in machines.items()}
-            software = {
-                host: {device["name"] for device in own["devices"] if device["kind"] == "software"}
-                for host, own in facts.items()
+            sorts = {
+                host: {device["name"]: sorts_of(device) for device in own["devices"]} for host, own in facts.items()
             }
             trees = {host: judges.tree(machine.entries) for host, machine in machines.items()}
             plan = plan_groups(facts, groups)
@@ -370,9 +455,8 @@ def test_the_plugins_offer_what_the_plan_says() -> None:
                 resource = groups[group]["resource"]["name"]
                 for own_class in entry["classes"]:
                     for host in own_class["hosts"] if own_class["config"] else ():
-                        compared["software"] += any(
-                            row["device"] in software[host] for row in own_class["matches"][host]
-                        )
+                        devices = [row["device"] for row in own_class["matches"][host]]
+                        compared.update({sort for device in devices for sort in sorts[host].get(device, ())})
                         expected = {resource: {row["pci"] for row in own_class["matches"][host]}}
                         everything[host].update(expected)
                         for who, config, found in offers_of(judges, trees[host], facts[host], own_class):
@@ -387,11 +471,12 @@ def test_the_plugins_offer_what_the_plan_says() -> None:
                 offered = {name: set(pcis) for name, pcis in found.items() if pcis}
                 if offered != everything[host]:
                     wrong.append(f"{number} {host} cluster: {cluster} offers {offered}, not {everything[host]}")
-    soft, models = compared.pop("software"), compared.pop("matcher")
+    models, *counts = (compared.pop(key) for key in ("matcher", *SORTS))
     print(
-        f"\ndevice plugins: {sum(compared.values())} configurations compared {dict(compared)}, {soft} with software devices, "
+        f"\ndevice plugins: {sum(compared.values())} configurations compared {dict(compared)}, "
+        f"{', '.join(f'{count} with {SORTS[sort]}' for sort, count in zip(SORTS, counts, strict=True))}, "
         f"{models} answers of the matcher, {len(wrong)} wrong"
     )
     assert not wrong, "\n".join(wrong[:10])
     assert min(models, *(compared[plugin] for plugin in ("shared", "sriov", "cluster"))) >= FEWEST, compared
-    assert soft >= FEWEST // 10
+    assert min(counts) >= FEWEST // 10

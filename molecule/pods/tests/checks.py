@@ -44,6 +44,13 @@ def exposed(site: Site, node: str) -> set[str]:
     return set(re.findall(r"HostPath:/dev/infiniband/(\w+)", given[-1])) if given else set()
 
 
+def offered(site: Site, node: str) -> int:
+    """How many shares the device plugin of a node says that it offers (pkg/resources/server.go, sendDevices)."""
+    pod = site.plugin_pod(node)["metadata"]
+    log = site.log(f"/api/v1/namespaces/{pod['namespace']}/pods/{pod['name']}")
+    return int(re.findall(r'exposing "(\d+)" devices', log)[-1])
+
+
 def assert_exact(site: Site, node: str, resource: str = RESOURCE) -> set[str]:
     """What a Pod has, what the plugin says that it gives, and what the plan says that it will, are the same. The HCAs."""
     hcas = planned(plan_of(site))[node]

@@ -190,7 +190,7 @@ class Site:
     def take_plugin(self, node: str) -> None:
         """Deletes the Pod of the device plugin on a node, until the kubelet has said that nothing is offered.
 
-        It tells the API server every ten seconds, and on a fast node the next Pod may have offered the resource before that: it is deleted, too.
+        It tells the API server every five seconds, and on a fast node the next Pod may have offered the resource before that: it is deleted, too.
         """
 
         assert self.plugin_pods(node)

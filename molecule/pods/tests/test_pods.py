@@ -9,7 +9,7 @@ import typing as t
 from pathlib import PurePath
 
 import pytest
-from checks import SHARES, USER, assert_device_and_memory, assert_exact, assert_measured, bandwidth
+from checks import SHARES, USER, assert_device_and_memory, assert_exact, assert_measured, bandwidth, offered
 from pods import CABLED, NAMES, RESOURCE, Site
 
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
@@ -22,7 +22,7 @@ def test_site_has_measured_on_hosts_and_between_pods(site: Site) -> None:
 
 def test_every_node_offers_what_the_plugin_reports(site: Site) -> None:
     for name in NAMES:
-        assert site.allocatable(name) == SHARES
+        assert site.allocatable(name) == offered(site, name) == SHARES
         pod = site.plugin_pod(name)
         assert pod["status"]["phase"] == "Running"
 
