@@ -63,6 +63,7 @@ __all__ = [
     "seen_in_this_run",
     "sound_facts",
     "unusable_hosts",
+    "unwrapped",
     "without_devices",
 ]
 

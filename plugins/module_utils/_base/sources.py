@@ -35,6 +35,7 @@ __all__ = [
     "LONGHORN",
     "LONGHORN_CHARTS",
     "LONGHORN_IMAGES",
+    "MPI_OPERATOR",
     "MULTUS",
     "NFD_IMAGE",
     "NVBANDWIDTH",

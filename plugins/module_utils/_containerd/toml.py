@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 
-__all__ = ["Node", "Path", "Reader", "Statement", "TomlError", "dotted", "parse", "plain", "quoted"]
+__all__ = ["Json", "Node", "Path", "Reader", "Statement", "TomlError", "dotted", "parse", "plain", "quoted"]
 
 Json = t.Dict[str, t.Any]
 Path = t.Tuple[str, ...]

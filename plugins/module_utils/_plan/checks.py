@@ -26,6 +26,7 @@ __all__ = [
     "name",
     "names",
     "number",
+    "pattern",
     "rate",
     "shown",
     "some_of",

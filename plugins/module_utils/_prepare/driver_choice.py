@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_cards 
     check_cards,
     release_number,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import DRIVER
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages import of_release, split_wish
 
 __all__ = [
@@ -157,10 +158,10 @@ def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Opti
     packages = ofed.get("packages")
     if packages is None:
         return f"{unlike}, and the host does not say which packages it has"
-    wanted = [split_wish(entry) for entry in wish.get("packages") or ["doca-ofed"]]
+    wanted = [split_wish(entry) for entry in wish.get("packages") or [DRIVER]]
     if not any(name in packages or is_stack_package(name) for name, _pattern in wanted):
         # names that the facts never have say nothing of the release
-        wanted = [("doca-ofed", None)]
+        wanted = [(DRIVER, None)]
     for name, pattern in wanted:
         has = packages.get(name)
         # of packages that the facts do not have, the package manager knows

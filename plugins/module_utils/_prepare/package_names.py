@@ -12,7 +12,10 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 
-__all__ = ["FAMILIES", "names_of", "names_of_family"]
+__all__ = ["DRIVER", "FAMILIES", "names_of", "names_of_family"]
+
+# Of the vendor's release, the package that brings all of its driver.
+DRIVER = "doca-ofed"
 
 
 class PackageNames(t.NamedTuple):
@@ -42,7 +45,7 @@ _DEBIAN = PackageNames(
     dm_crypt=("cryptsetup", "dmsetup"),
     tools=_tools("mawk"),
     user_space=("rdma-core", "ibverbs-providers", "ibverbs-utils", "infiniband-diags", "iproute2", "perftest"),
-    driver=("doca-ofed",),
+    driver=(DRIVER,),
     headers="linux-headers-",
 )
 _RHEL = PackageNames(
@@ -51,7 +54,7 @@ _RHEL = PackageNames(
     dm_crypt=("cryptsetup", "device-mapper"),
     tools=_tools("gawk"),
     user_space=("rdma-core", "libibverbs", "libibverbs-utils", "infiniband-diags", "iproute", "perftest"),
-    driver=("doca-ofed",),
+    driver=(DRIVER,),
     headers="kernel-devel-",
 )
 _SUSE = PackageNames(

@@ -40,6 +40,7 @@ __all__ = [
     "other_managers",
     "pod_security_labels",
     "pod_trouble",
+    "quantity",
     "removals",
     "same",
     "some",
