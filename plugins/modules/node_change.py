@@ -18,15 +18,17 @@ extends_documentation_fragment:
   - fabric.rdma.attributes.full
 options:
   state:
-    description: Whether a change begins, or has finished.
+    description:
+      - Whether a change begins, or has finished.
+      - V(left) adds to the file that the change takes the node out of work. Without a file, it does nothing.
     type: str
-    choices: [begun, ended]
+    choices: [begun, left, ended]
     required: true
   before:
     description: Facts of the node from before the change. Only what P(fabric.rdma.rdma_worse#filter) compares is kept of them.
     type: dict
   roles:
-    description: What is going to be done, for those who find the file.
+    description: What is going to be done, for those who find the file. Roles of an earlier change that never ended stay in it.
     type: list
     elements: str
     default: []
@@ -58,10 +60,10 @@ before:
   type: dict
   sample: {devices: [{name: mlx5_0, pci: "0000:3b:00.0", ports: [{number: 1, state: Active, phys_state: LinkUp}]}]}
 interrupted:
-  description: The earlier change that never ended. Null when there is none.
+  description: The earlier change that never ended, and whether it takes the node out of work. Null when there is none.
   returned: success
   type: dict
-  sample: {since: "2026-01-31T12:00:00Z", roles: [ofed]}
+  sample: {since: "2026-01-31T12:00:00Z", roles: [ofed], left: true}
 """
 
 import os
@@ -97,11 +99,23 @@ def begin(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if earlier:
         before, since = earlier["before"] or before, earlier["since"] or since
-    wanted = dump_mark(since, module.params["roles"], before)
+    # what it was going to do is as little done as what it has been
+    roles = list(dict.fromkeys([*(earlier or {"roles": []})["roles"], *module.params["roles"]]))
+    wanted = dump_mark(since, roles, before, bool(earlier and earlier["left"]))
     if wanted != found and not module.check_mode:
         make_directories(os.path.dirname(module.params["path"]))
         replace(module.params["path"], wanted, found)
     return {"changed": wanted != found, "before": before, "diff": shown(module, found, wanted)}
+
+
+def leave(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
+    mark = load_mark(found)
+    if mark is None or mark["before"] is None or mark["left"]:
+        return {"changed": False, "diff": shown(module, found, found)}
+    wanted = dump_mark(mark["since"], mark["roles"], mark["before"], True)
+    if not module.check_mode:
+        replace(module.params["path"], wanted, found)
+    return {"changed": True, "diff": shown(module, found, wanted)}
 
 
 def end(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
@@ -116,7 +130,9 @@ def told(mark: t.Optional[bytes]) -> str:
     change = open_change(mark)
     if change is None:
         return ""
-    return f"a change of this node is under way: {', '.join(change['roles']) or 'nobody knows by which role'}\n"
+    left = (load_mark(mark) or {}).get("left")
+    roles = ", ".join(change["roles"]) or "nobody knows by which role"
+    return f"a change of this node is under way: {roles}{'; it is out of work meanwhile' if left else ''}\n"
 
 
 def shown(module: AnsibleModule, found: t.Optional[bytes], wanted: t.Optional[bytes]) -> dict[str, str]:
@@ -126,7 +142,7 @@ def shown(module: AnsibleModule, found: t.Optional[bytes], wanted: t.Optional[by
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["begun", "ended"], "required": True},
+            "state": {"type": "str", "choices": ["begun", "left", "ended"], "required": True},
             "before": {"type": "dict"},
             "roles": {"type": "list", "elements": "str", "default": []},
             "path": {"type": "path", "default": CHANGE},
@@ -134,18 +150,21 @@ def main() -> None:
         required_if=[("state", "begun", ["before"])],
         supports_check_mode=True,
     )
-    begun = module.params["state"] == "begun"
+    act = {"begun": begin, "left": leave, "ended": end}[module.params["state"]]
     path = module.params["path"]
     try:
         found = read(path)
-        result = begin(module, found) if begun else end(module, found)
+        result = act(module, found)
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
         module.fail_json(msg=f"before: expected facts as fabric.rdma.ib_facts returns them, {exc!r} is not there")
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename or path}: {exc.strerror}")
     if not result["changed"]:
         del result["diff"]
-    module.exit_json(interrupted=open_change(found), **result)
+    mark = load_mark(found)
+    module.exit_json(
+        interrupted=None if mark is None else {key: mark[key] for key in ("since", "roles", "left")}, **result
+    )
 
 
 if __name__ == "__main__":

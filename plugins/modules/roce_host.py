@@ -108,7 +108,7 @@ backup_files:
   sample: {/etc/sysctl.d/99-fabric-rdma-roce.conf: "/etc/sysctl.d/99-fabric-rdma-roce.conf.1234.2026-11-21@05:30:00~"}
 restored:
   description: Whether the host is as it was before the failure. The message says what is not.
-  returned: failure while something was changed
+  returned: failure that the module itself has noticed
   type: bool
   sample: true
 problems:
@@ -160,14 +160,17 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
+    # as long as nothing is changed, and no earlier run has left half of it
+    whole = False
 
     try:
         wait, backup = params["wait_timeout"], params["backup"]
         host = Host(params["root"], run_program, params["wish"], params["want"], wait, backup=backup)
         before = host.facts()
+        whole = not before["roce"]["unfinished"]
         plan = host.plan(before)
         if plan.problems:
-            module.fail_json(msg=". ".join(plan.problems), problems=plan.problems)
+            module.fail_json(msg=". ".join(plan.problems), problems=plan.problems, restored=whole)
         result: dict[str, t.Any] = {
             "changed": bool(plan.steps or plan.files or before["roce"]["unfinished"]),
             "before": before["roce"],
@@ -183,7 +186,7 @@ def main() -> None:
     except RoceError as exc:
         module.fail_json(msg=str(exc), restored=exc.whole)
     except FabricError as exc:
-        module.fail_json(msg=str(exc))
+        module.fail_json(msg=str(exc), restored=whole)
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename or params['root']}: {exc.strerror}")
     if shown:

@@ -42,6 +42,10 @@ class Case(t.NamedTuple):
     whole: bool | None = None
     # the decision has not foreseen that it leaves
     unforeseen: bool = False
+    # the node was in work, and could not be drained
+    stayed: bool = False
+    # an earlier run has taken it out of work, and this one knows no cluster
+    unknown: bool = False
 
 
 MEMLOCK = ["containerd_memlock"]
@@ -58,6 +62,11 @@ CASES = {
     "driver": Case(BOTH, True, None, back=True, ended=True),
     "driver came, nobody to ask": Case(["ofed"], True, None, back=False, ended=False, earlier=True, dark=True),
     "driver, then something else failed": Case(BOTH, True, "containerd_memlock", back=True, ended=True),
+    "driver not drained": Case(BOTH, True, "ofed", back=True, ended=True, stayed=True),
+    "driver not drained after half a change": Case(
+        BOTH, True, "ofed", back=True, ended=False, earlier=True, stayed=True
+    ),
+    "out of work, and no cluster known": Case(MEMLOCK, None, None, back=False, ended=False, earlier=True, unknown=True),
     "driver refused": Case(BOTH, None, "ofed", back=False, ended=True),
     "driver refused after half a change": Case(BOTH, None, "ofed", back=False, ended=False, earlier=True),
     "driver failed and was put back": Case(BOTH, True, "ofed", back=True, ended=True),
@@ -80,7 +89,10 @@ CASES = {
 }
 
 
-HEALTHY = {"ansible.builtin.set_fact": {"ofed_healthy": "{{ healthy }}"}, "when": "healthy is not none"}
+HEALTHY = {
+    "ansible.builtin.set_fact": {"ofed_healthy": "{{ healthy }}", "ofed_drained": True, "ofed_stayed": "{{ stayed }}"},
+    "when": "healthy is not none",
+}
 FAIL = {"ansible.builtin.fail": {"msg": "it does not work"}}
 UNCORDON = [
     {"ansible.builtin.fail": {"msg": "the cluster does not answer"}, "when": "dark"},
@@ -113,20 +125,24 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, case in CASES.items():
         there = node.directory / name
         there.mkdir()
-        interrupted = {"since": SINCE, "roles": BOTH} if case.earlier else None
+        interrupted = {"since": SINCE, "roles": BOTH, "left": True} if case.earlier else None
         begun = {"node_change begun": [{"before": {"devices": []}, "interrupted": interrupted}]}
         (there / "answers.json").write_text(json.dumps(node.answers | begun))
         hosts[name.replace(" ", "-").replace(",", "")] = {
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
-            "rdma_kubeconfig": "/nowhere",
+            "rdma_kubeconfig": "" if case.unknown else "/nowhere",
             "there": str(there),
             "name": name,
             "__prepare_roles": case.roles,
             "__prepare_away": case.roles != MEMLOCK and bool(case.roles) and not case.unforeseen,
             "__prepare_lost": [],
             "__prepare_decision": {},
-            **{key: value for key, value in case._asdict().items() if key in ("healthy", "fails", "dark", "whole")},
+            **{
+                key: value
+                for key, value in case._asdict().items()
+                if key in ("healthy", "fails", "dark", "whole", "stayed")
+            },
         }
     last = {"content": "{{ prepare_outcome }}", "dest": "{{ there }}/outcome", "mode": "0644"}
     tasks = [
@@ -152,9 +168,15 @@ def test_a_node_goes_back_to_work_only_when_it_is_fit(name: str, changed: Path) 
     assert any(module == "node_change" and given["state"] == "ended" for module, given in calls) is case.ended
     failed = case.fails is not None or not (case.back or case.ended)
     assert outcome["state"] == ("failed" if failed else "finished")
+    if case.unknown:
+        assert (
+            "took it out of work and never finished, and nothing puts it back without rdma_kubeconfig"
+            in outcome["message"]
+        )
+        return
     if case.fails:
         assert outcome["message"].startswith("it does not work")
     half = f"An earlier change of it, begun {SINCE}, never finished" in outcome.get("message", "")
-    assert half is (case.earlier and case.fails == "ofed")
+    assert half is (case.earlier and case.fails == "ofed" and not case.stayed)
     if failed and case.dark:
         assert outcome["message"].endswith("which the next run does: the cluster does not answer")

@@ -164,10 +164,63 @@ def test_a_node_that_work_has_not_left_keeps_the_driver_it_has(node: Node, due: 
         ofed_kubeconfig=str(node.directory / "kubeconfig"),
     )
     assert "n1: Unauthorized. The driver stays as it is." in said
+    # what it has noted on the node, it takes back
+    assert [call for call in node.calls() if call.startswith("node_change")] == [
+        "node_change begun",
+        "node_change ended",
+    ]
     assert "TASK [fabric.rdma.ofed : restore |" not in said
     assert "driver_proof done" not in node.calls()
     restored = ["driver_packages restored"] if headers else []
     assert [call for call in packages_called(node) if call.endswith("restored")] == restored
+
+
+EARLIER = {"since": "2026-01-31T12:00:00Z", "roles": ["ofed"], "left": True}
+
+
+@pytest.mark.parametrize(("away", "back"), [(False, True), (True, False)])
+@pytest.mark.parametrize("interrupted", [None, EARLIER])
+def test_a_node_that_could_not_be_drained_goes_back_where_it_was_in_work(
+    node: Node, interrupted: dict[str, t.Any] | None, *, away: bool, back: bool
+) -> None:
+    """What an earlier run has left open stays so."""
+    tasks = node.collection / "roles" / "ofed" / "tasks"
+    leaves = {"ansible.builtin.set_fact": {"ofed_drained": True, "ofed_was_away": away}}
+    (tasks / "drain.yml").write_text(json.dumps([leaves, {"ansible.builtin.fail": {"msg": "a Pod stays"}}]))
+    (tasks / "uncordon.yml").write_text(json.dumps([{"ansible.builtin.debug": {"msg": "goes back"}}]))
+    node.answers["node_change begun"] = [{"interrupted": interrupted, "before": {}}]
+    said = node.play(INSTALLS, ofed_kubeconfig="/kubeconfig")
+    assert "n1: a Pod stays. The driver stays as it is." in said
+    assert ("goes back" in said) is back
+    assert ("It stays out of work, where an earlier run has left it." in said) is away
+    assert ("node_change ended" in node.calls()) is (back and interrupted is None)
+
+
+@pytest.mark.parametrize(
+    ("interrupted", "away", "back", "ended"),
+    [
+        (None, False, True, True),
+        (EARLIER, True, True, True),
+        # of another role, or of the whole playbook
+        ({**EARLIER, "roles": ["ofed", "roce_host"]}, True, False, False),
+        ({**EARLIER, "roles": ["roce_host"]}, False, True, False),
+    ],
+)
+def test_a_role_used_alone_returns_no_node_that_the_change_of_another_has_left_out(
+    node: Node, interrupted: dict[str, t.Any] | None, *, away: bool, back: bool, ended: bool
+) -> None:
+    tasks = node.collection / "roles" / "ofed" / "tasks"
+    leaves = {"ansible.builtin.set_fact": {"ofed_drained": True, "ofed_was_away": away}}
+    (tasks / "drain.yml").write_text(json.dumps([leaves]))
+    (tasks / "uncordon.yml").write_text(json.dumps([{"ansible.builtin.debug": {"msg": "goes back"}}]))
+    node.answers["node_change begun"] = [{"interrupted": interrupted, "before": INBOX}]
+    node.answers["ib_facts"] += [{"ansible_facts": {"rdma": WORKS}}]
+    said = node.play(INSTALLS, ofed_kubeconfig="/kubeconfig")
+    assert ("goes back" in said) is back
+    assert (
+        "n1 stays out of work: a change of it by roce_host, begun 2026-01-31T12:00:00Z, never finished" in said
+    ) is not back
+    assert ("node_change ended" in node.calls()) is ended
 
 
 def test_a_proof_that_is_due_is_not_forgotten_for_headers(node: Node) -> None:

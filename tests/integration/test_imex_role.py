@@ -181,6 +181,21 @@ def test_a_mask_that_fails_halfway_is_undone(node: Node) -> None:
     assert node.moves() == ["out", "back"]
 
 
+def test_a_service_that_work_has_not_left_stays_as_it_is(node: Node) -> None:
+    """Also one that somebody has started since a run of ours noted that it did not run."""
+    node.install()
+    node.machine.write(REMEMBERED, json.dumps({"version": 1, "enabled": False, "running": False}))
+    fails = [
+        {"ansible.builtin.set_fact": {"ofed_drained": True, "ofed_was_away": False}},
+        {"ansible.builtin.fail": {"msg": "a Pod stays"}},
+    ]
+    (node.collection / "roles" / "ofed" / "tasks" / "drain.yml").write_text(json.dumps(fails))
+    said = node.play("mask", rdma_kubeconfig="/nowhere")
+    assert "a Pod stays. It stays as it is." in said, said
+    assert node.state() == RUNS
+    assert node.moves() == ["back"]
+
+
 def test_what_cannot_be_put_back_is_told_and_stays_out_of_work(node: Node) -> None:
     """It fails to start once it was stopped."""
     more = "ExecStartPre=/bin/test ! -e /run/stopped\nExecStopPost=/bin/touch /run/stopped"

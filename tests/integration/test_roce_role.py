@@ -29,14 +29,16 @@ HURTS, HARMLESS = {"mtu": 4200}, {"arp": {"ignore": 2}}
 NO_ROOM = {"failed": True, "msg": "/etc/x: No space left on device"}
 
 
-def play(node: Node, wish: dict[str, t.Any], answer: dict[str, t.Any], cluster: bool = True, **more: t.Any) -> str:
-    """What a run of the role says, on one line."""
+def play(
+    node: Node, wish: dict[str, t.Any], answer: dict[str, t.Any], cluster: bool = True, drain: str = "", **more: t.Any
+) -> str:
+    """What a run of the role says, on one line. drain: tasks in place of those that only note that they ran."""
     facts = json.loads(json.dumps(FACTS))
     facts["runtime"]["services"] = {"containerd": True, "kubelet": cluster}
     node.answers.update({"ib_facts": [{"ansible_facts": {"rdma": facts}}], "roce_host": [answer]})
     (node.directory / "answers.json").write_text(json.dumps(node.answers))
     tasks = node.collection / "roles" / "ofed" / "tasks"
-    (tasks / "drain.yml").write_text(recorder(node.directory, "out", "ofed_kubeconfig == '/nowhere'"))
+    (tasks / "drain.yml").write_text(drain or recorder(node.directory, "out", "ofed_kubeconfig == '/nowhere'"))
     (tasks / "uncordon.yml").write_text(recorder(node.directory, "back", "true"))
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     (node.directory / "hosts.json").write_text(json.dumps({"all": {"hosts": {"n1": local}}}))
@@ -60,6 +62,8 @@ def moves(node: Node) -> list[str]:
         (HURTS, {"changed": True}, ["out", "back"]),
         (HURTS, {**NO_ROOM, "restored": True}, ["out", "back"]),
         (HURTS, {**NO_ROOM, "restored": False}, ["out"]),
+        # killed: nobody knows what it has left
+        (HURTS, NO_ROOM, ["out"]),
         (HARMLESS, {"changed": True}, []),
         (HARMLESS, {**NO_ROOM, "restored": False}, []),
     ],
@@ -72,6 +76,19 @@ def test_pods_leave_before_what_hurts_them(
     assert ("No space left" in said) is ("failed" in answer)
     assert moves(node) == expected
     assert "roce_host" in node.calls()
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_node_that_work_has_not_left_stays_as_it_is(node: Node, *, away: bool) -> None:
+    """Where an earlier run has left it out of work, it stays there."""
+    fails = [
+        {"ansible.builtin.set_fact": {"ofed_drained": True, "ofed_was_away": away}},
+        {"ansible.builtin.fail": {"msg": "a Pod stays"}},
+    ]
+    said = play(node, HURTS, {"changed": True}, rdma_kubeconfig="/nowhere", drain=json.dumps(fails))
+    assert "a Pod stays" in said
+    assert "roce_host" not in node.calls()
+    assert moves(node) == ([] if away else ["back"])
 
 
 def test_a_node_of_a_cluster_that_nobody_drains_stays_as_it_is(node: Node) -> None:

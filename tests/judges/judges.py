@@ -47,6 +47,10 @@ def stage(entries: dict[str, Any], root: Path) -> None:
             place.symlink_to(entry.target)
         else:
             place.write_bytes(entry.data)
+    # what nothing of is read, but that it is there: a link that leads nowhere counts as no driver
+    for path, entry in entries.items():
+        if entry.kind == "l" and path.endswith("/driver"):
+            (root / path.lstrip("/")).parent.joinpath(entry.target).mkdir(parents=True, exist_ok=True)
     # of netdevs that have nothing to do with RDMA the facts take no more than their names
     for place in root.glob("sys/class/net/*"):
         if not (place / "type").exists():

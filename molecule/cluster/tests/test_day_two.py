@@ -23,6 +23,7 @@ from checks import (
 from pods import CABLED, INVENTORY, NAMES, POD_IMAGE, PODS, RESOURCE, Site
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import TRAFFIC_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import OWN_SELECTOR
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
 
 ISCSI = ("iscsid.socket", "iscsid.service")
@@ -72,7 +73,37 @@ def test_a_cordoned_and_tainted_node_keeps_its_resource(site: Site) -> None:
         site.core.patch_node("lab1", {"spec": {"unschedulable": None, "taints": None}})
 
 
+def units(site: Site, node: str) -> set[str]:
+    """Those of iscsid's units that are active and are started at boot, which a service is not that its socket has started."""
+    said = site.on(node, f"systemctl is-active {' '.join(ISCSI)}; systemctl is-enabled {' '.join(ISCSI)}; true").split()
+    states = zip(ISCSI, said[: len(ISCSI)], said[len(ISCSI) :], strict=True)
+    return {unit for unit, active, enabled in states if (active, enabled) == ("active", "enabled")}
+
+
+def test_a_node_that_restarts(site: Site) -> None:
+    """Resource, plugin, devices, limits, what waits for iSCSI: all of it is back without us."""
+    before, started = nodes.boot_id("lab2"), units(site, "lab2")
+    assert before
+    assert started
+    subprocess.run(nodes.command("lab2", "systemctl", "reboot"), stdin=subprocess.DEVNULL, check=False)
+    site.wait("it has started again", lambda: nodes.boot_id("lab2") not in ("", before), seconds=300)
+    now = nodes.boot_id("lab2")
+
+    def at_work() -> bool:
+        """As its kubelet says it that has started since."""
+        found = site.node("lab2")["status"]["nodeInfo"]["bootID"] == now
+        return found and site.allocatable("lab2") == SHARES
+
+    site.wait("the plugin has registered again", at_work, seconds=400)
+    for user in (USER, 0):
+        assert_device_and_memory(site, user)
+    assert bandwidth(site, USER) > 0
+    assert units(site, "lab2") == started
+    assert set(site.on("lab2", "ls /sys/module").split()) >= {"iscsi_tcp", "nfs"}
+
+
 def test_a_second_run_changes_nothing(site: Site) -> None:
+    """Also of a node that has started again since the first one."""
     assert changes(site.run("site")) == dict.fromkeys((*NAMES, "localhost"), 0)
     assert_measured(site)
 
@@ -114,44 +145,20 @@ def test_a_bond_and_a_renamed_device_reach_pods(site: Site) -> None:
     site.run("rollout")
 
 
-def units(site: Site, node: str) -> set[str]:
-    """Those of iscsid's units that are active and are started at boot, which a service is not that its socket has started."""
-    said = site.on(node, f"systemctl is-active {' '.join(ISCSI)}; systemctl is-enabled {' '.join(ISCSI)}; true").split()
-    states = zip(ISCSI, said[: len(ISCSI)], said[len(ISCSI) :], strict=True)
-    return {unit for unit, active, enabled in states if (active, enabled) == ("active", "enabled")}
-
-
-def test_a_node_that_restarts(site: Site) -> None:
-    """Resource, plugin, devices, limits, what waits for iSCSI: all of it is back without us."""
-    before, started = nodes.boot_id("lab2"), units(site, "lab2")
-    assert before
-    assert started
-    subprocess.run(nodes.command("lab2", "systemctl", "reboot"), stdin=subprocess.DEVNULL, check=False)
-    site.wait("it has started again", lambda: nodes.boot_id("lab2") not in ("", before), seconds=300)
-    now = nodes.boot_id("lab2")
-
-    def at_work() -> bool:
-        """As its kubelet says it that has started since."""
-        found = site.node("lab2")["status"]["nodeInfo"]["bootID"] == now
-        return found and site.allocatable("lab2") == SHARES
-
-    site.wait("the plugin has registered again", at_work, seconds=400)
-    assert_device_and_memory(site, USER)
-    assert bandwidth(site, USER) > 0
-    assert units(site, "lab2") == started
-    assert set(site.on("lab2", "ls /sys/module").split()) >= {"iscsi_tcp", "nfs"}
-
-
 def test_a_changed_wish_rolls_the_plugin_and_retires_the_old_resource(site: Site) -> None:
     """The DaemonSet is rolled, the new resource comes, and the old one goes for good from real kubelets."""
     new, fewer = "rdma/rdma_new", 31
     before = {name: site.plugin_pod(name)["metadata"]["uid"] for name in NAMES}
+    rolled = daemon_sets(site)
     site.run("rollout", rdma_resource={"name": "rdma_new", "hca_max": fewer})
     for name in NAMES:
         # the rollout itself has waited for it
         assert site.allocatable(name, new) == fewer
         assert site.plugin_pod(name)["metadata"]["uid"] != before[name]
         site.wait("the old one is not", lambda name=name: not site.allocatable(name), seconds=60)
+    # the very one, with another template
+    assert daemon_sets(site).keys() == rolled.keys()
+    assert all(generation > rolled[uid] for uid, generation in daemon_sets(site).items())
     pod = site.pod("new", "lab1", "ls /dev/infiniband", resource=new)
     assert set(pod.result().split()) == site.files_of("lab1", CABLED["lab1"])
     # for five minutes the kubelet would put it back
@@ -167,6 +174,13 @@ def test_a_changed_wish_rolls_the_plugin_and_retires_the_old_resource(site: Site
     site.run("rollout")
     for name in NAMES:
         site.wait("the first one is offered again", lambda name=name: site.allocatable(name) == SHARES, seconds=300)
+
+
+def daemon_sets(site: Site) -> dict[str, int]:
+    """uid -> generation of those of the device plugin."""
+    items = site.kube.list("/apis/apps/v1/daemonsets", "list", labelSelector=OWN_SELECTOR)
+    assert items
+    return {item["metadata"]["uid"]: item["metadata"]["generation"] for item in items}
 
 
 def capacity(site: Site, node: str) -> int | None:

@@ -63,20 +63,20 @@ def _imex(facts: t.Mapping[str, t.Any]) -> t.Optional[t.Mapping[str, t.Any]]:
     return found
 
 
-def dump_mark(since: str, roles: t.Sequence[str], before: t.Mapping[str, t.Any]) -> bytes:
-    """The content of places.CHANGE. since: the time at which the change began, ISO 8601 in UTC."""
-    mark = {"version": _VERSION, "since": since, "roles": list(roles), "before": before}
+def dump_mark(since: str, roles: t.Sequence[str], before: t.Mapping[str, t.Any], left: bool = False) -> bytes:
+    """The content of places.CHANGE. since: the time at which the change began, ISO 8601 in UTC. left: it takes the node out of work."""
+    mark = {"version": _VERSION, "since": since, "roles": list(roles), "before": before, "left": left}
     return (json.dumps(mark, indent=2, sort_keys=True) + "\n").encode("utf-8")
 
 
 def load_mark(data: t.Optional[bytes]) -> t.Optional[Json]:
-    """{since, roles, before} of a change that has not ended; None without one.
+    """{since, roles, before, left} of a change that has not ended; None without one.
 
     A mark that cannot be read says that much: before is None, since and roles are empty.
     """
     if data is None:
         return None
-    unknown: Json = {"since": "", "roles": [], "before": None}
+    unknown: Json = {"since": "", "roles": [], "before": None, "left": False}
     try:
         mark = json.loads(data[:_MAX_BYTES].decode("utf-8"))
     except (ValueError, RecursionError):
@@ -88,6 +88,7 @@ def load_mark(data: t.Optional[bytes]) -> t.Optional[Json]:
         "since": str(mark.get("since") or "")[:40],
         "roles": [str(role)[:60] for role in roles[:20]] if isinstance(roles, list) else [],
         "before": mark["before"],
+        "left": mark.get("left") is True,
     }
 
 

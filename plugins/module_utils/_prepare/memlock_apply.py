@@ -142,6 +142,8 @@ class _Run:
         # what the files were that the plan is made from: nothing is written when they are something else by then
         self.planned: dict[str, t.Optional[str]] = {}
         self.socket = CONTAINERD_SOCKET
+        # whether files were put back that containerd has not read
+        self.unread = False
 
     # --- the whole --------------------------------------------------------------------------------------------------
 
@@ -151,6 +153,18 @@ class _Run:
         died = self.transaction.unfinished()
         if died:
             self._recover(died)
+        try:
+            return self._settle(died)
+        except MemlockError as exc:
+            if not self.unread:
+                raise
+            raise MemlockError(
+                f"{exc}. Before that, the files were put back that a run which began at {(died or {})['since']} and was killed had "
+                "changed. containerd has not read them yet: the next run restarts it"
+            ) from exc
+
+    def _settle(self, died: t.Optional[Json]) -> Json:
+        """All but what a killed run has left, which is undone by now. died: what is known of that run."""
         try:
             daemon = read_daemon(self.node)
         except MemlockError as exc:
@@ -165,8 +179,9 @@ class _Run:
         self.socket = daemon.socket or _address(dump) or CONTAINERD_SOCKET
         broken = check_cri(self.node, daemon.ctr, self.socket)
         if broken and not (died and self.check_mode):
+            unchanged = "" if died else ", and nothing was changed"
             raise MemlockError(
-                f"containerd is not healthy, and nothing was changed: {broken[1]}", "Repair that first, then run again"
+                f"containerd is not healthy{unchanged}: {broken[1]}", "Repair that first, then run again"
             )
         running = {} if broken else cri_status(self.node, self.socket)["handlers"]
         change = self._plan(daemon, dump, running)
@@ -184,6 +199,7 @@ class _Run:
             self.overlay = self.transaction.before()
             return
         self.warnings += self.transaction.undo()
+        self.unread = True
         unit = str(died["unit"])
         self._systemctl("daemon-reload")
         self.node.step("recovered")
@@ -196,6 +212,7 @@ class _Run:
             self.socket = str(died["socket"])
             try:
                 self._restart(unit, str(died["ctr"]), 0, {}, False)
+                self.unread = False
             except _Unhealthy as exc:
                 raise MemlockError(
                     f"a run that began at {died['since']} was killed; its changes are undone, but containerd is not healthy: {exc}"
@@ -513,12 +530,16 @@ class _Run:
                 self.node.step("reloaded")
             if change.dump is not None:
                 self._prove_written(daemon, change)
-            restarted = True
+            restarted, self.unread = True, False
             new = self._restart(daemon.unit, daemon.ctr, daemon.main_pid, change.specs, True)
         except Overtaken:
             raise
         except (FabricError, OSError) as exc:
             reason = _os_error(exc) if isinstance(exc, OSError) else str(exc)
+            if restarted and not change.files:
+                # a second restart with the same files would only cost Pods another one
+                self.transaction.finish()
+                raise MemlockError(f"{reason}. No file was changed, so none is put back") from exc
             raise self._restore(daemon, reason, change.reload, restarted) from exc
         paths = sorted({*change.specs.values(), *(path for path, _data in change.files)})
         paths += [file.path for file in self._load(daemon, self._text)] if change.dump is not None else []

@@ -302,8 +302,13 @@ class Kube:
             group, _slash, number = version.rpartition("/")
             return number in self.served().get(group, [])
         plural = below[2] if below[0] == "namespaces" and len(below) > 2 else below[0]
-        self._kinds.pop(version, None)
-        return any(plural == name for name, _namespaced in self.kinds(version).values())
+        # whoever removes its objects goes on with what they were called
+        known = self._kinds.pop(version, None)
+        try:
+            return any(plural == name for name, _namespaced in self.kinds(version).values())
+        finally:
+            if known is not None:
+                self._kinds[version] = known
 
     def _asked(
         self,

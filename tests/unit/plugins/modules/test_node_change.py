@@ -67,6 +67,25 @@ def test_the_state_before_a_change_that_never_ended_is_kept(path: Path) -> None:
     assert not again["changed"]
 
 
+def test_roles_of_a_change_that_never_ended_stay_in_the_note(path: Path) -> None:
+    """Whoever changes the node next has not done their work."""
+    begun(path, FACTS)
+    call(path, "begun", before=FACTS, roles=["roce_host", "ofed"])
+    assert load_mark(path.read_bytes())["roles"] == ["ofed", "roce_host"]  # type: ignore[index]
+
+
+def test_that_a_node_is_out_of_work_is_in_the_note(path: Path) -> None:
+    assert not call(path, "left")["changed"]
+    assert not path.exists()
+    assert begun(path, FACTS)["interrupted"] is None
+    assert call(path, "left", check=True)["changed"]
+    assert call(path, "left")["diff"]["after"].endswith("it is out of work meanwhile\n")
+    assert not call(path, "left")["changed"]
+    again = begun(path, FACTS)
+    assert (again["changed"], again["interrupted"]["left"]) == (False, True)
+    assert call(path, "ended")["changed"]
+
+
 @pytest.mark.parametrize(
     "junk", [b"", b"{", b"[]", b'{"version": 2}', b'{"version": 1, "before": 3}', b"\xff", b"[" * 100000]
 )
@@ -74,7 +93,7 @@ def test_a_file_that_cannot_be_read_is_a_change_that_never_ended(path: Path, jun
     path.parent.mkdir()
     path.write_bytes(junk)
     result = begun(path, FACTS)
-    assert result["interrupted"] == {"since": "", "roles": []}
+    assert result["interrupted"] == {"since": "", "roles": [], "left": False}
     assert result["before"] == snapshot(FACTS)
     assert load_mark(path.read_bytes())["before"] == snapshot(FACTS)  # type: ignore[index]
 

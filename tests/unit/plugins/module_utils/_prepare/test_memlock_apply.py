@@ -584,6 +584,42 @@ def test_restarted_when_files_are_newer_than_the_daemon(start: Start) -> None:
     assert run(machine)["changed"] is False
 
 
+def test_a_restart_that_does_not_help_is_not_made_twice(start: Start) -> None:
+    """Where no file was changed, none can be put back."""
+    machine = start()
+    run(machine)
+    (Path(machine.state_directory) / "last.json").unlink()
+    path = machine.root / SPEC
+    os.utime(path, (time.time() + 60, time.time() + 60))
+    before, restarts = machine.files(), []
+    real = machine.command
+
+    def command(words: list[str], *more: Any) -> Any:
+        if " ".join(words).startswith("systemctl restart"):
+            restarts.append(words)
+            return 1, "", "Job failed."
+        return real(words, *more)
+
+    machine.command = command  # type: ignore[method-assign]
+    with pytest.raises(MemlockError, match=r"No file was changed, so none is put back$"):
+        run(machine)
+    assert len(restarts) == 1
+    assert machine.files() == before
+
+
+def test_a_run_that_stops_after_it_has_undone_a_killed_one_says_so(start: Start) -> None:
+    machine = start()
+    before = machine.files()
+    kill(machine, "healthy")
+    with pytest.raises(
+        MemlockError, match=r"no runtime handler nothing.*containerd has not read them yet: the next run"
+    ):
+        run(machine, runtimes=["nothing"])
+    assert machine.files() == before
+    assert "journal.json" in notes(machine)
+    assert run(machine)["recovered"] is True
+
+
 def edits(machine: Machine, at: str, edit: Callable[[], None]) -> None:
     """Somebody else changes something at a step of the run."""
     real = machine.step

@@ -318,6 +318,26 @@ def test_a_page_counts_as_missing_only_where_the_api_server_has_no_such_path(
             assert (refused.value.code, refused.value.passing) == (0, True)
 
 
+def test_what_a_kind_was_called_is_known_after_it_went(tmp_path: Path) -> None:
+    """Whoever removes the objects of a kind, one after the other, while somebody takes its definition."""
+    answers = dict(SERVING)
+    with kube_of(tmp_path, answers) as kube:
+        place = kube.path(
+            {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "one"}}
+        )
+        answers.update({"/apis/example.com/v1": PAGE, "/apis": (200, '{"groups": []}')})
+        for _number in range(2):
+            with pytest.raises(KubeError) as refused:
+                kube.request("DELETE", place, "delete it")
+            assert refused.value.code == 404
+            assert (
+                kube.path(
+                    {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "one"}}
+                )
+                == place
+            )
+
+
 @pytest.mark.parametrize("body", ['{"status": "UP"}', "null", "[]", '"well"'])
 def test_what_is_not_an_object_is_not_taken_for_one_or_for_none(tmp_path: Path, body: str) -> None:
     with kube_of(tmp_path, {THING: (200, body)}) as kube, pytest.raises(Unreachable, match="answered with"):
