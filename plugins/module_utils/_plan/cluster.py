@@ -186,7 +186,7 @@ def _shared_names(plans: t.Mapping[str, Group]) -> list[str]:
         for row in plan["resources"] if plan["planned"] else ():
             found.setdefault(row["resource"], {}).update(dict.fromkeys(sorted(layers), group))
     return [
-        "groups {} both advertise {}, the one over {}, the other over {}: a Pod that asks for it gets either".format(
+        "groups {} both advertise {}, one over {} and one over {}: a Pod may get either".format(
             " and ".join(layers.values()), resource, *layers
         )
         for resource, layers in sorted(found.items())

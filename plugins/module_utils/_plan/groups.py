@@ -322,9 +322,7 @@ def _missing_rails(host: str, own: _Host, facts: t.Mapping[str, t.Any]) -> list[
                 f"{row['device']}: {row['reason']}" for row in own.refused if names[row["device"]] in rail.functions
             ]
             why = "; ".join(reasons) or "no HCA that the group wants is under its PCIe switch"
-            found.append(
-                f"host {host} has nothing on rail {rail.number}, which is that of GPU {', '.join(rail.gpu_addresses)} ({why})"
-            )
+            found.append(f"host {host} has nothing on rail {rail.number} (GPU {', '.join(rail.gpu_addresses)}; {why})")
     return found
 
 
@@ -332,8 +330,8 @@ def _short_rails(host: str, own: _Host, most: t.Mapping[int, tuple[int, str]]) -
     """A sentence for each rail of a host that has fewer HCAs than that of another. most: by number, how many, and on which host."""
     usable = {row["pci"] for row in own.wanted}
     return [
-        f"host {host} has {len(rail.functions)} of {most[rail.number][0]} HCAs on rail {rail.number}, which is that of GPU "
-        f"{', '.join(rail.gpu_addresses)}; host {most[rail.number][1]} has {most[rail.number][0]}"
+        f"host {host} has {len(rail.functions)} of {most[rail.number][0]} HCAs on rail {rail.number} (GPU "
+        f"{', '.join(rail.gpu_addresses)}); host {most[rail.number][1]} has {most[rail.number][0]}"
         for rail in own.rails
         if len(rail.functions) < most.get(rail.number, (0, ""))[0] and usable & set(rail.functions)
     ]
@@ -449,7 +447,7 @@ def _add_reasons(classes: t.Sequence[Class], functions: t.Mapping[str, t.Sequenc
             entry["reason"] = _other_way(entry, classes, examples, functions)
 
 
-_APART = "hosts with a port that is down have no part in what the others are selected by"
+_APART = "hosts with a port that is down do not influence how the others are selected"
 
 
 def _other_way(

@@ -260,7 +260,7 @@ def _check_alike(together: _Together, switches: t.Sequence[tuple[list[int], list
             full, all_own = most[len(cards)]
             raise RailError(
                 f"{together.hosts}: {together.gpus_in_words(full)} have {together.functions_in_words(all_own)} under their PCIe switch, "
-                f"but {together.gpus_in_words(cards)} have {together.functions_in_words(own, '')}, so which rail has none cannot be known",
+                f"but {together.gpus_in_words(cards)} have {together.functions_in_words(own, '')}, so the rail without an HCA cannot be identified",
                 _WHAT_TO_DO,
             )
 
@@ -316,9 +316,9 @@ def _families(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> list
         return alone
     if any(tuple(sorted(tree.functions)) != tree.functions for tree in trees):
         raise RailError(
-            f"{together.hosts}: none has all HCAs, and their addresses are in another order than the ports of the "
-            "PCIe switches, so which rail has none cannot be known",
-            "put the hosts into a group with one that has them all",
+            f"{together.hosts}: no host has all HCAs, and PCI addresses do not follow the order of the switch ports, so the missing rail "
+            "cannot be identified",
+            "put the hosts into a group with one that has all HCAs",
         )
     _check_lost(trees, together)
     return [_family(list(trees), together)]
@@ -341,7 +341,7 @@ def _check_lost(trees: t.Collection[_Tree], together: _Together) -> None:
         if gpus > 1 and any(gpus % count == 0 or count % gpus == 0 for count in range(most[gpus], len(indexes))):
             raise RailError(
                 f"{together.hosts}: {together.gpus_in_words(cards)} have HCAs in {len(indexes)} slots under one PCIe switch, and no host has "
-                f"more than {most[gpus]} under such a one, so how many one host should have cannot be known",
+                f"more than {most[gpus]} under such a one, so how many a complete host has cannot be known",
                 "put hosts of another make into a group of their own, and those that lack HCAs into one with a host that has them all",
             )
 

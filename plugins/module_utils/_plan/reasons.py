@@ -27,7 +27,7 @@ REASONS: dict[str, str] = {
     "not_drained": "give ofed_kubeconfig, so that the role drains the node, or drain it by hand",
     "disk_space": "make room: a driver that is built on the node needs it, and a full disk leaves half a driver",
     "kernel_headers": "install the headers of this very kernel (Debian, Ubuntu: linux-headers-RELEASE, RHEL: kernel-devel-RELEASE), or "
-    "boot a kernel whose headers there are",
+    "boot a kernel whose headers are available",
     # the role asks the package manager itself, once nothing else rules the change out
     "no_way_back": "name a repository that has these versions",
     "secure_boot": "enroll the key that DKMS signs with (mokutil --import, then reboot and confirm at the console), or turn Secure Boot off",

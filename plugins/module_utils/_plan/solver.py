@@ -553,7 +553,7 @@ def _counter_example(
         if kind in kinds and not any(plugin.blind(index, key[0][index]) for key in wanted)
     }
     if not lists:
-        return f"of each of {', '.join(kinds)}, some wanted function{use} has none{hint}"
+        return f"every one of {', '.join(kinds)} is missing on at least one wanted function{use}{hint}"
     other = next(key for key in others if matched(plugin, lists, key[0]))
     shared = []
     for kind in lists:

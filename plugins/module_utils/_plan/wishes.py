@@ -105,7 +105,7 @@ def _waves(where: str, value: t.Any) -> list[str]:
         return _wrong(where, value, f"at most {_MAX_LEVELS} waves; the last is repeated until no node is left")
     found = [problem for step in steps for problem in _share(where, step)]
     if not found and any(share_of(step) == (100, True) for step in steps[:-1]):
-        return _wrong(where, value, "nothing behind '100%', which is all nodes: put the smallest wave first")
+        return _wrong(where, value, "nothing after '100%', which is all nodes: put the smallest wave first")
     return found[:1]
 
 

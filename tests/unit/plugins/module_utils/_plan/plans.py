@@ -399,7 +399,9 @@ def check_cluster_refusal(facts: dict[str, Json], matched: Any, unplanned: list[
         kinds = tuple(kind for kind in ALL_KINDS if kind in kinds)
         assert traits(both[0], kinds) == traits(both[1], kinds)
         return
-    assert re.search("together cannot be told from it|but has no|some wanted function", error), error
+    assert re.search("together cannot be told from it|but has no|is missing on at least one wanted function", error), (
+        error
+    )
 
 
 def device_of(cluster: dict[str, Json], host: str, name: str) -> Json:

@@ -203,8 +203,7 @@ def test_one_resource_over_two_sorts_of_links_is_reported() -> None:
     facts = captured("ib-v100-1", "roce-rails-1")
     groups = {"ib": group("ib-v100-1"), "roce": {**group("roce-rails-1"), "want": {"link_layer": "Ethernet"}}}
     assert plan_groups(facts, groups)["warnings"] == [
-        "groups ib and roce both advertise rdma/rdma_x, the one over InfiniBand, the other over Ethernet: "
-        "a Pod that asks for it gets either"
+        "groups ib and roce both advertise rdma/rdma_x, one over InfiniBand and one over Ethernet: a Pod may get either"
     ]
 
 

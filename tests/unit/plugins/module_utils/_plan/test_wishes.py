@@ -75,9 +75,9 @@ ROOT = Path(__file__).resolve().parents[5]
         (
             "rdma_serial",
             ["100%", "1"],
-            r"rdma_serial is \['100%', '1'\]; expected nothing behind '100%', which is all nodes: put the smallest wave first",
+            r"rdma_serial is \['100%', '1'\]; expected nothing after '100%', which is all nodes: put the smallest wave first",
         ),
-        ("rdma_serial", [1, "100%", "100%"], "rdma_serial is .*; expected nothing behind '100%'.*"),
+        ("rdma_serial", [1, "100%", "100%"], "rdma_serial is .*; expected nothing after '100%'.*"),
         ("rdma_slices", 0.5, "rdma_slices is 0.5; expected true, false, or how many slices there are"),
         ("rdma_slices", -4, "rdma_slices is -4; .*"),
         ("rdma_max_unavailable", 0, "rdma_max_unavailable is 0; .*"),
