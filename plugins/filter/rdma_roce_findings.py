@@ -11,7 +11,7 @@ version_added: "0.1.0"
 description:
   - Compares MTU, trust, PFC, ECN, ToS, ARP and C(rp_filter) settings and the RDMA network namespace mode of all hosts of a group that
     wants Ethernet, and tells what differs, and on which hosts and network devices.
-  - Where the group has the wish C(rdma_roce_host), it also tells what is not as it is wished.
+  - Where the group has the wish C(rdma_roce_host), it also tells what is not as wished.
   - What the facts of a host do not tell is not compared.
 extends_documentation_fragment:
   - fabric.rdma.inventory

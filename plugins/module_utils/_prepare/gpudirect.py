@@ -111,7 +111,7 @@ def _dmabuf_problems(host: _Host) -> list[dict[str, str]]:
     if host.driver and not branch:
         problems.append(
             _problem(
-                f"the version of the loaded NVIDIA driver is {host.driver!s:.60}, which tells no branch",
+                f"cannot tell the branch of the loaded NVIDIA driver from its version {host.driver!s:.60}",
                 "look at /sys/module/nvidia/version, and install a driver of NVIDIA's",
             )
         )

@@ -178,7 +178,7 @@ def of_the_driver(
 ) -> tuple[Changes, dict[str, str]]:
     """(what a change of the driver did, why each other package, hold or file is not of it) among all that happened meanwhile.
 
-    Others may install packages at the same time. Of the driver are packages of the stack, those that are wished by name, those
+    Others may install packages at the same time. Of the driver are packages of the stack, those that the wish names, those
     that are known to be of it, keys that a file of it brought, and what these need and was changed with them, unless somebody asked for it by name. A package
     that is gone is of it, because nobody can say any more who was in its way. automatic: names that nobody asked for; None where
     the package manager does not tell.

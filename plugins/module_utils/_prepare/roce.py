@@ -156,7 +156,7 @@ class _Planner:
         wish, now = self.wished.netns, self.roce["netns"]
         if wish is None or now["mode"] == wish:
             return
-        what = f"the RDMA network namespace mode is {now['mode'] or 'unknown'}, {wish} is wished"
+        what = f"the RDMA network namespace mode is {now['mode'] or 'unknown'}, {wish} is wanted"
         if self.wished.persist and now["persisted"] == wish:
             self.pending.append(f"{what}: it comes with the next boot")
             return
@@ -300,7 +300,7 @@ class _Planner:
                 if self.roce["pending"].get(key) == wish:
                     self.pending.append(f"{device['name']} ({device['pci']}) is {layer} from the next boot on")
                 elif self.firmware is None:
-                    self.reasons.append(f"{device['name']} is {port['link_layer']}, {layer} is wished")
+                    self.reasons.append(f"{device['name']} is {port['link_layer']}, {layer} is wanted")
                 else:
                     self._firmware(device, number, str(wish))
 

@@ -118,7 +118,7 @@ def _of_wish(group: str, facts_by_host: t.Mapping[str, Json], wish: t.Any, want:
 
 
 def roce_findings(groups: t.Mapping[str, Json], facts_by_host: t.Mapping[str, Json]) -> list[str]:
-    """Sentences on what is set differently on hosts of one group, and on what is not as it is wished.
+    """Sentences on what is set differently on hosts of one group, and on what is not as wished.
 
     groups: by name {hosts, want, roce_host}: the wishes rdma_want and rdma_roce_host, None where there is none. facts_by_host:
     ansible_facts.rdma; hosts without the subsets devices, management and roce, and groups that want InfiniBand, are passed over.

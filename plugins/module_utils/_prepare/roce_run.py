@@ -223,7 +223,7 @@ class Host:
             self.backups[path] = self._copies[path] = kept
 
     def _undo(self, entry: Json) -> None:
-        """Takes one change back, also one that a run which was killed may have made."""
+        """Takes one change back, also one that a killed run may have made."""
         if "path" in entry:
             self._write(entry["path"], entry["value"])
         elif "command" in entry:

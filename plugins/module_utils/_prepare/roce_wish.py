@@ -24,7 +24,7 @@ _ECT = 2
 
 
 class Wished(t.NamedTuple):
-    """None and empty: nothing is wished. Numbers are those of the kernel; sysctls by name, pfc and ecn the priorities that have it."""
+    """None and empty: no wish. Numbers are those of the kernel; sysctls by name, pfc and ecn the priorities that have it."""
 
     link_type: t.Optional[str]
     netns: t.Optional[str]

@@ -94,7 +94,7 @@ def _check_iscsi(storage: Facts, duplicate: t.Optional[Facts], host: t.Optional[
 def _under_sessions(iscsi: Facts) -> str:
     names = ", ".join(session["target"] or session["name"] for session in iscsi["sessions"])
     return (
-        f"a name is not changed under open sessions ({names}): drain the node, detach its volumes until `iscsiadm -m session` is empty, "
+        f"the initiator name cannot change while sessions are open ({names}): drain the node, detach its volumes until `iscsiadm -m session` is empty, "
         "then run again"
     )
 

@@ -43,7 +43,7 @@ def test_a_host_without_a_name_gets_one_unless_sessions_are_open(name: str) -> N
     busy["storage"]["iscsi"]["sessions"] = [{"name": "session1", "target": "iqn.t:1", "state": "LOGGED_IN"}]
     needs = storage_needs(busy)
     assert needs["initiator"] is None
-    assert "a name is not changed under open sessions (iqn.t:1)" in needs["blocked"][0]
+    assert "the initiator name cannot change while sessions are open (iqn.t:1)" in needs["blocked"][0]
 
 
 def test_unique_names_and_hosts_without_facts() -> None:
@@ -77,7 +77,7 @@ def test_two_hosts_with_open_sessions_keep_their_name() -> None:
     needs = storage_needs(hosts["c"], {}, found, "c")
     assert needs["initiator"] is None
     assert needs["blocked"] == [
-        f"InitiatorName {NAME} is also that of a, b: a name is not changed under open sessions (iqn.t:0, iqn.t:1): drain the "
+        f"InitiatorName {NAME} is also that of a, b: the initiator name cannot change while sessions are open (iqn.t:0, iqn.t:1): drain the "
         "node, detach its volumes until `iscsiadm -m session` is empty, then run again"
     ]
     assert storage_needs(hosts["a"], {}, found, "a")["initiator"] == {"taken": [NAME]}

@@ -697,7 +697,7 @@ def test_their_edit_of_our_file_and_a_change_that_fails(start: Start) -> None:
 
 
 def test_a_disk_that_is_full_at_the_very_end(start: Start) -> None:
-    """containerd runs with what was wished: the change stays, and the next run has nothing to do."""
+    """containerd runs with what was wanted: the change stays, and the next run has nothing to do."""
     machine = start()
     record = Path(machine.state_directory) / "last.json.new"
     # the room for it is taken

@@ -471,7 +471,7 @@ def test_a_link_type_is_needed_until_it_waits_for_a_boot() -> None:
     machine = rails(1, layer="InfiniBand")
     wish = {"link_type": "ETH", "mtu": 9000}
     needs = roce_needs(facts_of_host(machine), wish, ETHERNET)
-    assert (needs["needed"], needs["reasons"]) == (True, ["mlx5_0 is InfiniBand, Ethernet is wished"])
+    assert (needs["needed"], needs["reasons"]) == (True, ["mlx5_0 is InfiniBand, Ethernet is wanted"])
     machine.file(
         "/var/lib/fabric.rdma/roce.json", '{"boot_id": "b1", "link_types": {"0000:3b:00.0/LINK_TYPE_P1": "ETH"}}'
     )
@@ -503,7 +503,7 @@ def test_the_mode_of_namespaces_waits_for_a_boot_once_it_is_kept() -> None:
     needs = roce_needs(facts_of_host(machine), wish, ETHERNET)
     assert (needs["needed"], needs["pending"]) == (
         False,
-        ["the RDMA network namespace mode is shared, exclusive is wished: it comes with the next boot"],
+        ["the RDMA network namespace mode is shared, exclusive is wanted: it comes with the next boot"],
     )
 
 
@@ -531,7 +531,7 @@ SETTINGS = st.fixed_dictionaries(
     st.one_of(st.none(), st.just({}), st.just({"0000:0b:00.0": {1: "ETH"}})),
 )
 def test_no_wish_that_passes_the_table_is_a_traceback(wish: Any, path: Any, want: Any, firmware: Any) -> None:
-    """Whatever the host is: what is wished is there, will be, or is a sentence."""
+    """Whatever the host is: what is wanted is there, will be, or is a sentence."""
     assert problems(W, wish) == []
     plan = plan_roce(facts_of(open_tree(str(path))), wish, want, firmware)
     assert all(step.path or step.command for step in plan.steps)

@@ -197,7 +197,7 @@ def test_a_daemon_that_an_earlier_run_has_not_restarted_is() -> None:
     facts["storage"]["iscsi"]["sessions"] = [{"name": "session1", "target": "iqn.x:1", "state": "LOGGED_IN"}]
     needs = storage_needs(facts)
     assert needs["restarts"] == ["multipathd"]
-    assert "a name is not changed under open sessions (iqn.x:1): drain the node" in needs["blocked"][0]
+    assert "the initiator name cannot change while sessions are open (iqn.x:1): drain the node" in needs["blocked"][0]
 
 
 def test_a_running_multipathd_is_told_to_leave_longhorns_disks_alone() -> None:
