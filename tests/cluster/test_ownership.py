@@ -96,7 +96,7 @@ def test_an_object_of_our_name_and_shape_is_not_adopted_without_a_word(space: Si
     assert f"DaemonSet rdma/{NAME} (made by kubectl-create)" in str(refused.value)
     assert "rdma_rollout.adopt: true" in str(refused.value)
     assert space.objects() == before
-    # nor is it deleted when nothing of that name is wished
+    # nor is it deleted when nothing of that name is wanted
     rollout = looked(kube, request())
     rollout.perform()
     assert space.objects() == before

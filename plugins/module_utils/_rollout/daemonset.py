@@ -100,7 +100,7 @@ def _image(settings: t.Mapping[str, t.Any]) -> str:
         raise ManifestError(f"image '{image}' names another digest than '{digest}'", "give one of them")
     if not digest and not is_pinned(image):
         raise ManifestError(
-            f"image '{image}' is not pinned: give it a tag other than latest, and best its digest, too, so that every "
+            f"image '{image}' is not pinned: give it a tag other than latest, preferably with its digest, so that every "
             "node runs the same"
         )
     return image if at or not digest else f"{image}@{digest}"
@@ -346,7 +346,7 @@ def rollout_scope(
 
 
 def scoped_classes(plan: Plan, names: t.Mapping[str, str]) -> list[tuple[str, str, Class, str, list[str]]]:
-    """rendered_classes() with the nodes of each class. names: nodes of hosts that are called otherwise.
+    """rendered_classes() with the nodes of each class. names: of nodes whose name differs from their host's.
 
     ManifestError for a host that cannot be a node, and for a node in two classes.
     """

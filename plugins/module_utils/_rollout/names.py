@@ -55,8 +55,8 @@ def node_scope(
 ) -> dict[str, list[str]]:
     """{known: nodes of hosts, remove: nodes and values of GROUP_LABEL}.
 
-    remove: hosts and groups that are taken out on purpose; removed: further hosts that are. names: nodes of hosts that are called
-    otherwise.
+    remove: hosts and groups that are taken out on purpose; removed: further hosts that are. names: of nodes whose name differs
+    from their host's.
     """
     asked = {str(name) for name in remove}
     return {

@@ -215,8 +215,8 @@ class SystemRollout(Changes):
     def remember(self, charts: t.Sequence[str], opened: t.Sequence[str] = (), tried: t.Sequence[str] = ()) -> None:
         """In place of look(): only the record, before charts are installed. Whoever is killed then finds them again.
 
-        tried: those that Helm has just worked on. What has come of them is remembered with when it was installed, by which it is told from
-        what somebody puts in its place; what has not come is forgotten, since who installs it later is somebody else.
+        tried: those that Helm has just worked on. What has come of them is remembered with the time at which it was installed, which tells it
+        from a release that replaced it; what has not come is forgotten, since who installs it later is somebody else.
         KubeError for a release that is there and that no rollout of this inventory has installed, or that somebody else has put in the
         place of one.
         """

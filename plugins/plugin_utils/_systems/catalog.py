@@ -34,7 +34,7 @@ class System(t.NamedTuple):
     # the variable that asks for it, and whether it is a wish of groups
     variable: str
     of_groups: bool
-    # those that have to be there before it, where they are wished, too
+    # those that have to be there before it, where they are wanted, too
     after: tuple[str, ...]
     # what its request() is told of the surroundings: their keys, and names of wishes without rdma_
     told: tuple[str, ...] = ()

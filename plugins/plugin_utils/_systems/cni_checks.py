@@ -71,7 +71,7 @@ def check_multus(
     chosen = [name for name, yes in ways.items() if yes]
     if len(chosen) > 1:
         found.problem(
-            f"{' and '.join(chosen)} bring one Multus each, and two in a cluster take each other for the network of Pods: keep one"
+            f"{' and '.join(chosen)} bring one Multus each, and two in one cluster each treat the other as the Pod network: keep one"
         )
     if multus.get("operator") and rollout.get("engine") != "network_operator":
         found.problem(
@@ -100,7 +100,7 @@ def check_multus(
         for distribution in sorted(_distributions(site) & set(_WITH_MULTUS)):
             found.warn(
                 f"{distribution} can bring a Multus of its own ({_WITH_MULTUS[distribution]}): with it, set rdma_multus.install: false, since "
-                "two in a cluster take each other for the network of Pods"
+                "two in one cluster each treat the other as the Pod network"
             )
     if multus.get("operator"):
         parts = {"multus", "cniPlugins"}

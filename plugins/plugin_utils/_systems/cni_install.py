@@ -70,7 +70,7 @@ def cni_directories(site: Site, wish: t.Mapping[str, t.Any]) -> tuple[CniDirecto
 
 
 def image_of(default: str, wish: t.Mapping[str, t.Any], site: Site) -> str:
-    """The image as wished, or the known one in the version that is wished. One of the user's own is taken as it is."""
+    """The image as wished, or the known one in the wanted version. One of the user's own is taken as it is."""
     if wish.get("image"):
         return str(wish["image"])
     name, _colon, version = default.rpartition(":")

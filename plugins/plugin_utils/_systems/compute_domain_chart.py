@@ -90,7 +90,7 @@ def _is_driver(found: t.Mapping[str, t.Any]) -> bool:
 def upgrade(
     release: Version, wish: t.Mapping[str, t.Any], installed: t.Mapping[str, t.Any]
 ) -> tuple[list[str], list[str]]:
-    """(problems, warnings) of getting from what is installed to what is wished."""
+    """(problems, warnings) of getting from what is installed to what is wanted."""
     problems, warnings = [], []
     for name, found in sorted(installed.items()):
         if _is_driver(found) and (name, found.get("namespace", wish["namespace"])) != (

@@ -166,7 +166,7 @@ def _checked(release: Version, wish: Json) -> list[str]:
     elif wish["nri"] and wish["cdi"] is False:
         found.append(f"{VARIABLE}.nri needs CDI, and cdi is false: set cdi: true, or nri: false")
     elif wish["nri"] and not toolkit:
-        found.append(f"{VARIABLE}.nri is the toolkit's, and toolkit.enabled is false: set one of them otherwise")
+        found.append(f"{VARIABLE}.nri is the toolkit's, and toolkit.enabled is false: change one of them")
     return found
 
 

@@ -308,8 +308,8 @@ def request(
     strange = sorted(names - set(nodes)) if nodes is not None else []
     if strange:
         found["problems"].append(
-            f"the cluster has no {named('node', strange, len(strange))}, which would store for Longhorn: correct {VARIABLE}.nodes, or name the "
-            "nodes of hosts that are called otherwise in rdma_rollout.node_names"
+            f"the cluster has no {named('node', strange, len(strange))}, which would store for Longhorn: correct {VARIABLE}.nodes, or list "
+            "in rdma_rollout.node_names the nodes whose names differ from their hosts'"
         )
     found["problems"] += taint_problems(names, nodes or {}, given["tolerations"])
     replicas, wrong, careful = _replicas(given, len(names))

@@ -45,7 +45,7 @@ def _kubernetes(name: str, line: tuple[int, int], row: Together, minors: t.Mappi
 
 
 def _gpu_operator(line: tuple[int, int], version: t.Any) -> t.Iterator[str]:
-    """line: of the DRA driver. version: of the GPU Operator that the cluster is wished."""
+    """line: of the DRA driver. version: of the GPU Operator that the cluster is to have."""
     own = _line("GPU Operator", version)
     lines = TOGETHER["GPU Operator"][own].dra_driver if own else ()
     if own and lines and line not in lines:

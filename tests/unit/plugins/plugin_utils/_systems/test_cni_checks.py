@@ -33,8 +33,8 @@ REFUSED: dict[str, tuple[Json, Json, str]] = {
     "ours and the operator's Multus": (
         IPOIB,
         {"multus": {"install": True, "operator": True}, "rollout": OPERATOR},
-        "rdma_multus.install and rdma_multus.operator (the NicClusterPolicy) bring one Multus each, and two in a cluster take each other "
-        "for the network of Pods: keep one",
+        "rdma_multus.install and rdma_multus.operator (the NicClusterPolicy) bring one Multus each, and two in one cluster each treat "
+        "the other as the Pod network: keep one",
     ),
     "ours and Spiderpool's Multus": (
         IPOIB,
