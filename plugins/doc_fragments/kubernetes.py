@@ -71,8 +71,8 @@ options:
 notes:
   - What cannot be measured is a result as well, also where the cluster cannot be reached. It has a cause and a remedy. The module fails only
     for arguments that make no sense.
-  - What it makes is removed at the end, also after an error or when the module is ended by a signal. What a run leaves that was killed
-    outright ends by itself, and the next run of this O(inventory) removes it.
+  - What it makes is removed at the end, also after an error or when the module is ended by a signal. What a run that was killed outright
+    leaves ends by itself, and the next run of this O(inventory) removes it.
 """
 
     # Of a module that looks at a cluster.

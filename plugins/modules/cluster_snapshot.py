@@ -30,16 +30,16 @@ options:
   pods:
     description:
       - More Pods to look at, with their logs, as NAMESPACE/NAME.
-      - Who may not list the Pods of all namespaces gets these, if they may read them.
+      - Without the right to list the Pods of all namespaces, only these are read, if that is allowed.
     type: list
     elements: str
     default: []
   logs_of:
-    description: Of how many Pods of a DaemonSet the logs are read. Those in trouble come first. V(0) reads only those of O(pods).
+    description: How many Pods of each DaemonSet to read logs from. Those in trouble come first. V(0) reads only those of O(pods).
     type: int
     default: 10
   log_lines:
-    description: How many of the last lines of a container's log are read, of at most 256 KiB.
+    description: How many of the last lines of a container's log to read, of at most 256 KiB.
     type: int
     default: 1000
 seealso:

@@ -36,7 +36,7 @@ options:
   installed:
     description:
       - Whether the installation has finished, and what was built is right. V(false) is to be remembered before it begins, so
-        that what a run leaves that is killed in it is installed again, and proved.
+        that the next run reinstalls and proves what a killed run left.
     type: bool
     default: true
 author:

@@ -27,7 +27,7 @@ options:
   delete:
     description:
       - Objects that go, in this order, as they were seen, with all of their metadata.
-      - One that is gone already is none. One that is not of O(inventory) is a failure.
+      - An object that is already gone is not a failure. One that is not of O(inventory) is.
     type: list
     elements: dict
     default: []
@@ -45,7 +45,7 @@ options:
     type: str
     default: default
   adopt:
-    description: Take objects of the wished names over, whoever has made them.
+    description: Take over objects of the same names, whoever has made them.
     type: bool
     default: false
   force:

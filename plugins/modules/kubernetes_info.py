@@ -10,7 +10,7 @@ module: kubernetes_info
 short_description: Read objects of a cluster, and fail where it does not tell them
 version_added: "0.1.0"
 description:
-  - Reads the objects of one kind. That there are none is returned only where the API server has said so.
+  - Reads the objects of one kind. Returns an empty list only if the API server itself said that there is nothing.
   - M(kubernetes.core.k8s_info) also finds none where an API server is too busy to tell which kinds it has. What is then removed or
     unlocked may still be in use.
   - An API server that is busy is asked three times.

@@ -82,7 +82,7 @@ options:
     type: dict
     default: {}
   node_names:
-    description: Nodes of hosts that are called otherwise, node by host.
+    description: Names of nodes that differ from their host's, by host.
     type: dict
     default: {}
   timeout:

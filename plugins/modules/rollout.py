@@ -71,7 +71,7 @@ options:
     default: default
   adopt:
     description:
-      - Take objects of the wished names over, whoever has made them, and let what an earlier version has rolled out, which named no
+      - Take over objects of the same names, whoever has made them, and let what an earlier version has rolled out, which named no
         inventory, be of O(inventory). From then on they are changed and removed like any other.
     type: bool
     default: false

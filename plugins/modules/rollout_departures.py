@@ -47,7 +47,7 @@ options:
     elements: str
     default: []
   node_names:
-    description: Names of nodes whose host is called otherwise, by host.
+    description: Names of nodes that differ from their host's, by host.
     type: dict
     default: {}
   inventory:

@@ -10,9 +10,9 @@ module: rollout_lease
 short_description: Take, release or break the Lease of a rollout
 version_added: "0.1.0"
 description:
-  - Who rolls out holds the Lease C(fabric-rdma-rollout) in the namespace of the objects, so that two rollouts never change a
-    cluster at the same time. M(fabric.rdma.rollout) takes it, and this module gives it up. What has to be done before takes it with
-    this module, too.
+  - A rollout holds the Lease C(fabric-rdma-rollout) in the namespace of the objects, so that two rollouts never change a
+    cluster at the same time. M(fabric.rdma.rollout) takes it, and this module releases it. What has to happen before
+    M(fabric.rdma.rollout) takes the Lease with this module, too.
   - A Lease whose holder was killed expires after O(duration). O(state=broken) does not wait for that.
 extends_documentation_fragment:
   - fabric.rdma.attributes

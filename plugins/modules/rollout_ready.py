@@ -12,7 +12,7 @@ version_added: "0.1.0"
 description:
   - Waits until the controller has seen the newest version of the DaemonSet, it runs on exactly as many nodes as the class has,
     every Pod has that version and is ready, and the B(allocatable) of every node has each resource with the expected count.
-  - When that does not come about in time, fails with the last state, and with what the scheduler, the kubelets and the DaemonSet
+  - When that does not happen in time, fails with the last state, and with what the scheduler, the kubelets and the DaemonSet
     controller say about it.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads

@@ -87,8 +87,8 @@ options:
     default: []
   tried:
     description:
-      - With O(remember), releases that Helm has just worked on, as O(charts) has them. Those that are there are remembered with when they were
-        installed, by which they are told from what somebody puts in their place. The others are forgotten.
+      - With O(remember), releases that Helm has just worked on, as O(charts) has them. Those that are there are remembered with the time at which
+        they were installed, which tells ours from a release that replaced it. The others are forgotten.
     type: list
     elements: str
     default: []
@@ -116,7 +116,7 @@ options:
     type: str
     default: default
   adopt:
-    description: Take objects of the wished names over, whoever has made them. From then on they are changed and removed like any other.
+    description: Take over objects of the same names, whoever has made them. From then on they are changed and removed like any other.
     type: bool
     default: false
   force:

@@ -13,10 +13,10 @@ description:
   - Roles that change nodes say with it when a change begins and when it has ended well. A change does not begin when a
     host has left the play, since a task failed there or it no longer answers, that a role has changed in this run, or that
     is of an earlier wave (a batch of C(serial)), changed or not. Nor does it when a host of an earlier wave is still in the play, by a
-    C(rescue) or C(ignore_unreachable), and has not ended a change that it began. On such a host no other role begins, in its own wave
-    neither; the same role may try again.
-  - Whoever makes waves of plays, each for other hosts, has the same. A change does not begin while a host of an earlier play has not ended
-    one that it began.
+    C(rescue) or C(ignore_unreachable), and has not ended a change that it began. No other role begins on such a host, not even in its
+    own wave; the same role may try again.
+  - The same holds if your waves are separate plays, each for other hosts. A change does not begin while a host of an earlier play has
+    not ended one that it began.
   - Before a role looks at a host of the next wave, it asks with O(state=look) whether an earlier wave has ended badly. Nothing connects to the
     host then.
   - Nor does a change begin where C(ignore_errors) is in effect, outside of check mode, since a task of it that fails would not end it.
