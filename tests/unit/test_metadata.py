@@ -631,6 +631,15 @@ TRANSLATED = {
     "no longer runs": r"\bdoes not \w+ any " + r"more\b",
     "malformed, or is not one": r"\b(?:that|what) (?:is|are) no" + r"ne\b(?! of)|_that_(?:is|are)_no" + r"ne\b",
     "is unknown; expected one of": r"; there are [{]",
+    "a killed run": r"\bwhich was kil" + r"led\b",
+    "an empty list counts": r"\bnone for n" + r"one\b",
+    "whose name differs from their host's": r"\bcalled other" + r"wise\b",
+    "do not influence": r"\bha(?:ve|s|d) no part i" + r"n\b",
+    "is wanted": r"\b(?:is|are|was|were|be) wis" + r"hed\b(?! for\b)",
+    "each treat the other as": r"\btakes? each ot" + r"her for the\b",
+    "(GPU ...)": r", which is that of G" + r"PU\b",
+    "does not happen": r"\b(?:do|does|did) not come abo" + r"ut\b",
+    "tells ours from": r"\bby which (?:it is|they are) tol" + r"d from\b",
     "name its node": r"\bhow (?:its|his|their|the|hosts|nodes)(?: \w+){0,2} (?:is|are) cal" + r"led\b",
 }
 

@@ -39,7 +39,7 @@ def assert_new(site: Site, *names: str) -> None:
 
 
 def assert_untouched(site: Site, result: Result, *names: str) -> None:
-    """Nothing has been done to them, in the cluster neither."""
+    """Nothing has been done to them, nor in the cluster."""
     assert {name: seen for name, seen in site.look(*names).items() if seen != UNTOUCHED} == {}
     assert not set(names) & {*result.watch.drained, *result.watch.marked}
     outcomes = result.outcomes()

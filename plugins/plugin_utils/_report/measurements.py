@@ -24,7 +24,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
 
 __all__ = ["measured_views"]
 
-# A table of more hosts than this is not readable, and a picture takes its place; bars of more measurements than that neither.
+# A table of more hosts than this is not readable, and a picture takes its place; nor are bars of more measurements than that.
 _MAX_MATRIX_HOSTS = 12
 _MAX_BARS = 32
 # Where a table tells of the slowest of many hosts, the bars are only those that matter most.

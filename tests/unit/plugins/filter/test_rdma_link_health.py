@@ -56,7 +56,7 @@ def test_what_grows_under_load_fails_the_run_and_is_in_the_evidence() -> None:
 
 
 def test_a_host_that_measured_and_whose_counters_nobody_read_is_among_what_was_not_measured() -> None:
-    """In the file, too, which the report reads. One that had no part in it (n3) has nothing to tell."""
+    """In the file, too, which the report reads. One that took no part in it (n3) has nothing to tell."""
     readings = {"n1": [a_reading(10), a_reading(20)], "n2": [a_reading(10), {}], "n3": [{}, {}]}
     found = rdma_link_health(evidence(), readings, GROUPS)
     [missing] = checked("evidence", json.loads(json.dumps(found["groups"]["a100"])))["untested"]
