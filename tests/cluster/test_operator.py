@@ -769,7 +769,7 @@ def test_what_cannot_be_is_refused_before_anything_is_changed(site: Site, operat
     site.nodes({NIC: "true"})
     wishes = dict(site.rollout)
     for change, text in (
-        ({"operator_version": "24.7.0"}, "24.7.0 is too old; known are the lines 24.10"),
+        ({"operator_version": "24.7.0"}, "24.7.0 is too old: choose a release of one of the lines 24.10"),
         ({"image": "x:1"}, "rdma_rollout has no key image with engine: network_operator"),
         ({"operator_version": "26.1.0"}, "no single configuration is exact for the whole cluster"),
         (

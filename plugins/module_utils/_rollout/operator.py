@@ -48,7 +48,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError, group_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import config_text, merged
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, wished_release
 
 __all__ = [
     "check_settings",
@@ -78,23 +78,11 @@ _NFD_IMAGE_SINCE = (25, 7)
 
 def operator_release(version: t.Any) -> Version:
     """The release that the user names; ManifestError when it is none, or one that is not known here."""
-    known = ", ".join(map(in_dots, LINES))
+    # a number is one that somebody forgot to put into quotes
     text = str(version if version is not None else "").strip()
-    if not text:
-        raise ManifestError(
-            f"rdma_rollout.operator_version is not set: the release of the Network Operator, such as {OPERATOR}, decides which fields "
-            f"and images there are (lines: {known})"
-        )
-    release = parsed(text)
+    release, problems = wished_release("rdma_rollout.operator_version", text, LINES, OPERATOR)
     if release is None:
-        raise ManifestError(
-            f"rdma_rollout.operator_version is '{text}', and has to be a whole release, such as '{OPERATOR}' (lines: {known})"
-        )
-    if release.line not in LINES:
-        raise ManifestError(
-            "Network Operator {} is {}; known are the lines {}. Choose a release of one of them, or engine: daemonset, which "
-            "needs no operator".format(text, "too old" if release.line < min(LINES) else "not known here", known)
-        )
+        raise ManifestError(f"{problems[0]}; engine: daemonset needs no operator")
     return release
 
 

@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_OLD_NAME, NVBANDWIDTH
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
+    DRA_DRIVER,
+    DRA_LINES,
+    DRA_OLD_NAME,
+    NVBANDWIDTH,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, wished_release
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_chart import (
     DNS_NAMES,
     VARIABLE,
@@ -23,7 +28,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domai
     driver_root,
     gate_problems,
     keeps_old_names,
-    known_release,
     kubelet_paths,
     upgrade,
     value_problems,
@@ -273,7 +277,7 @@ def request(
     if not wishes:
         return found
     first = next(iter(wishes.values()))
-    release, wrong = known_release(first["version"])
+    release, wrong = wished_release(f"{VARIABLE}.version", first["version"], DRA_LINES, DRA_DRIVER)
     found["problems"] += [*_disagreements(wishes), *wrong, *value_problems(first["values"])]
     if release is None:
         return found

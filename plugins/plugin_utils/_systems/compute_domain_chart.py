@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_DRIVER, DRA_LINES, DRA_OLD_NAME
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_LINES, DRA_OLD_NAME
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed
@@ -29,7 +29,6 @@ __all__ = [
     "driver_root",
     "gate_problems",
     "keeps_old_names",
-    "known_release",
     "kubelet_paths",
     "upgrade",
     "value_problems",
@@ -66,18 +65,6 @@ _EXCLUSIVE_GATES = (
 
 def _since(line: tuple[int, int], first: tuple[int, int]) -> bool:
     return _ORDER.index(line) >= _ORDER.index(first)
-
-
-def known_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
-    """(the wished release, what is wrong with it)."""
-    release = parsed(version)
-    if release is not None and release.line in DRA_LINES:
-        return release, []
-    lines = ", ".join(map(in_dots, _ORDER))
-    why = "is not a complete release" if release is None else "is of a line that is not known here"
-    return None, [
-        f"{VARIABLE}.version {version} {why}: choose a release of one of the lines {lines}, such as {DRA_DRIVER}"
-    ]
 
 
 # --- the release that is there ----------------------------------------------------------------------------------------

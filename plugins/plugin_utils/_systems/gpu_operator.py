@@ -15,7 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import C
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, nearest
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of, engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import value_at
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed, wished_release
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
     chart_place,
     owned,
@@ -79,21 +79,6 @@ _GONE = {"operator.defaultRuntime": (25, 3), "cdi.default": (25, 10), "operator.
 
 
 # --- releases and values ----------------------------------------------------------------------------------------------
-
-
-def _release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
-    lines = ", ".join(map(in_dots, GPU_LINES))
-    if version in (None, ""):
-        return None, [f"{VARIABLE}.version is not set: name a release, such as {GPU_OPERATOR} (lines: {lines})"]
-    release = parsed(version)
-    if release is None:
-        return None, [
-            f"{VARIABLE}.version {version!s:.40} is not a complete release: name one, such as {GPU_OPERATOR} (lines: {lines})"
-        ]
-    if release.line not in GPU_LINES:
-        age = "too old" if release.line < min(GPU_LINES) else "not known here"
-        return None, [f"{VARIABLE}.version {release.text} is {age}: choose a release of one of the lines {lines}"]
-    return release, []
 
 
 def _from(installed: t.Mapping[str, Json], release: Version) -> tuple[t.Optional[Version], list[str], list[str]]:
@@ -204,7 +189,7 @@ def request(
     if not given["enabled"]:
         found["summary"] = [("GPU Operator", "not asked for")]
         return found
-    release, wrong = _release(given["version"])
+    release, wrong = wished_release(f"{VARIABLE}.version", given["version"], GPU_LINES, GPU_OPERATOR)
     found["problems"] += wrong
     if release is None:
         return found

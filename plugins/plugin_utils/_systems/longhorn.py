@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
+    LONGHORN,
     LONGHORN_CHARTS,
     LONGHORN_IMAGES,
 )
@@ -20,7 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import value_at
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, wished_release
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
     chart_place,
     owned,
@@ -39,7 +40,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_rele
     taint_toleration,
     upgrade_path,
     upgrade_warnings,
-    wished_release,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_values import longhorn_value_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored, named
@@ -291,7 +291,7 @@ def request(
     if not given["enabled"]:
         found["summary"] = [("Longhorn", "not asked for")]
         return found
-    release, wrong = wished_release(given["version"])
+    release, wrong = wished_release(f"{VARIABLE}.version", given["version"], LONGHORN_IMAGES, LONGHORN)
     taints, untold = taint_toleration(given["tolerations"])
     found["problems"] += [*wrong, *untold, *_checked(given)]
     if release is None:

@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import LONGHORN, LONGHORN_IMAGES
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import LONGHORN_IMAGES
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed
 
-__all__ = ["RELEASE", "VARIABLE", "taint_toleration", "upgrade_path", "upgrade_warnings", "wished_release"]
+__all__ = ["RELEASE", "VARIABLE", "taint_toleration", "upgrade_path", "upgrade_warnings"]
 
 VARIABLE = "rdma_longhorn"
 # of Helm
@@ -55,21 +54,6 @@ def taint_toleration(tolerations: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[st
 
 
 # --- releases ---------------------------------------------------------------------------------------------------------
-
-
-def wished_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
-    lines = ", ".join(map(in_dots, LONGHORN_IMAGES))
-    if version in (None, ""):
-        return None, [f"{VARIABLE}.version is not set: name a release, such as {LONGHORN} (lines: {lines})"]
-    release = parsed(version)
-    if release is None:
-        return None, [
-            f"{VARIABLE}.version {version!s:.40} is not a complete release: name one, such as {LONGHORN} (lines: {lines})"
-        ]
-    if release.line not in LONGHORN_IMAGES:
-        age = "too old" if release.line < min(LONGHORN_IMAGES) else "not known here"
-        return None, [f"{VARIABLE}.version {release.text} is {age}: choose a release of one of the lines {lines}"]
-    return release, []
 
 
 def upgrade_path(

@@ -9,12 +9,15 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     VGPU_PLUGIN,
+    VOLCANO,
     VOLCANO_IMAGES,
+    VOLCANO_LINES,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import generation
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import wished_release
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import rolled_out
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_nodes import NodeView
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
@@ -27,7 +30,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.hypernodes im
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored, named
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.vgpu_chart import (
     chart_of,
-    known_release,
     upgrade_problems,
     value_problems,
     waits_of,
@@ -239,7 +241,7 @@ def _node_rows(wish: t.Mapping[str, t.Any], site: Site) -> tuple[list[Json], lis
 
 
 def _with_volcano(found: Request, wish: Json, site: Site, installed: t.Mapping[str, t.Any]) -> None:
-    release, wrong = known_release(wish["version"])
+    release, wrong = wished_release("rdma_vgpu.version (Volcano)", wish["version"], VOLCANO_LINES, VOLCANO)
     topology = bool(wish["hypernodes"])
     text, problems = scheduler_configuration(wish["scheduler"], wish["policy"], wish["arguments"], topology)
     found["problems"] += [*wrong, *problems, *value_problems(wish["values"])]

@@ -10,24 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import VOLCANO, VOLCANO_CHARTS, VOLCANO_LINES
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import VOLCANO_CHARTS
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import rolled_out
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart, Json, Site, Wait
 
-__all__ = ["chart_of", "known_release", "upgrade_problems", "value_problems", "waits_of"]
-
-
-def known_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
-    release = parsed(version)
-    if release is not None and release.line in VOLCANO_LINES:
-        return release, []
-    lines = ", ".join(map(in_dots, VOLCANO_LINES))
-    why = "is not a complete release" if release is None else "is of a line that is not known here"
-    return None, [
-        f"rdma_vgpu.version {version} {why}: choose a release of Volcano of one of the lines {lines}, such as {VOLCANO}"
-    ]
+__all__ = ["chart_of", "upgrade_problems", "value_problems", "waits_of"]
 
 
 def upgrade_problems(release: Version, wish: t.Mapping[str, t.Any], installed: t.Mapping[str, t.Any]) -> list[str]:
