@@ -17,7 +17,7 @@ import tarfile
 import typing as t
 from dataclasses import dataclass, field
 
-__all__ = ["ContainerImage", "layer_of", "unpack", "write_images"]
+__all__ = ["ContainerImage", "digest_of_file", "layer_of", "unpack", "write_images"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def layer_of(files: t.Mapping[str, str]) -> bytes:
 
 def write_images(path: str, images: t.Sequence[ContainerImage]) -> None:
     """Writes the archive of images. Layers that they share are in it once."""
-    digests = {layer: _digest(layer) for image in images for layer in image.layers}
+    digests = {layer: digest_of_file(layer) for image in images for layer in image.layers}
     manifest = []
     with tarfile.open(path, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for layer in sorted(digests):
@@ -79,7 +79,8 @@ def _configuration(image: ContainerImage, digests: t.Sequence[str]) -> dict[str,
     }
 
 
-def _digest(path: str) -> str:
+def digest_of_file(path: str) -> str:
+    """However large it is."""
     found = hashlib.sha256()
     with open(path, "rb") as stream:
         while block := stream.read(1 << 20):

@@ -27,7 +27,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     MULTUS,
     WHEREABOUTS,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.archives import ContainerImage, layer_of, write_images
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.archives import (
+    ContainerImage,
+    digest_of_file,
+    layer_of,
+    write_images,
+)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane import (
     CLIENT_CERTIFICATE,
     ControlPlane,
@@ -184,7 +189,7 @@ def _made_of(cache_dir: str, programs: t.Mapping[str, str], contents: t.Sequence
         # one program may have all the names
         path = os.path.realpath(path)
         if path not in digests:
-            digests[path] = _digest(path)
+            digests[path] = digest_of_file(path)
         return digests[path]
 
     images = [
@@ -198,14 +203,6 @@ def _made_of(cache_dir: str, programs: t.Mapping[str, str], contents: t.Sequence
 
 def _hash(value: t.Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _digest(path: str) -> str:
-    hashed = hashlib.sha256()
-    with open(path, "rb") as stream:
-        while block := stream.read(1 << 20):
-            hashed.update(block)
-    return hashed.hexdigest()
 
 
 def runs(directory: LabDirectory) -> bool:
