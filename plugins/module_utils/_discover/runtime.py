@@ -27,6 +27,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config imp
     load,
     nri,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.daemon import (
+    generation_of,
+    in_user_namespace,
+    printed_version,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import SpecError, load_spec
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError, parse
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import (
@@ -236,14 +241,7 @@ def _version(tree: Tree, binary: t.Optional[str], running: t.Optional[Json]) -> 
     if version or binary is None:
         return version.lstrip("v") if isinstance(version, str) and version else None
     printed = _installed_version(tree, binary) or tree.answer("version", binary) or ""
-    # containerd github.com/containerd/containerd/v2 2.1.9 REVISION; k3s writes v2.1.5-k3s1
-    found = re.search(r"(?:^|\s)v?(\d+\.\d+\.\S+)", printed)
-    return found.group(1) if found else None
-
-
-def _generation(version: t.Optional[str]) -> t.Optional[tuple[int, int]]:
-    found = re.match(r"(\d{1,4})\.(\d{1,4})", version or "")
-    return (int(found.group(1)), int(found.group(2))) if found else None
+    return printed_version(printed)
 
 
 def _config(tree: Tree, path: str) -> t.Optional[str]:
@@ -356,14 +354,13 @@ def _containerd(tree: Tree, pid: t.Optional[str], unit: str, warnings: list[str]
     socket = posixpath.join("/", global_flag(arguments, *_FLAGS["--address"]) or _address(tree, config_path))
     running = _running(tree, socket) if pid else None
     version = _version(tree, binary, running)
-    generation = _generation(version)
+    generation = generation_of(version)
     found = _configured(tree, config_path, generation, warnings)
     paths = {one["base_runtime_spec"] for one in found["handlers"].values()}
     specs = {path: _spec(tree, path) for path in sorted(path for path in paths if path)}
     settings = _unit_settings(tree, unit)
     status = tree.excerpt(f"/proc/{pid}/status", _keep(_CAPABILITIES)) if pid else None
     capabilities = _CAPABILITIES.search(_decoded(status))
-    uid_map = ((tree.text(f"/proc/{pid}/uid_map") or "") if pid else "").split()
     facts: Json = {
         "version": version,
         "generation": None if generation is None else ".".join(map(str, generation)),
@@ -379,8 +376,7 @@ def _containerd(tree: Tree, pid: t.Optional[str], unit: str, warnings: list[str]
         # systemd.kill(5)
         "kill_mode": settings["KillMode"] or "control-group",
         "limit_memlock": settings["LimitMEMLOCK"],
-        # include/linux/uidgid.h: the first namespace maps all numbers to themselves
-        "user_namespace": uid_map != ["0", "0", "4294967295"] if uid_map else None,
+        "user_namespace": in_user_namespace(tree.text(f"/proc/{pid}/uid_map") or "") if pid else None,
         "cap_sys_resource": bool(int(capabilities.group(1), 16) >> _CAP_SYS_RESOURCE & 1) if capabilities else None,
     }
     return facts, specs

@@ -20,6 +20,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.go_paths import 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.places import MEMLOCK
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config import global_flag
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.daemon import (
+    generation_of,
+    in_user_namespace,
+    printed_version,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import Limit, parse_limits
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import CONTAINERD_CONFIG, CONTAINERD_UNITS
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError
@@ -155,7 +160,6 @@ class Daemon(t.NamedTuple):
     generation: tuple[int, int]
     kill_mode: str
     user_namespace: bool
-    cap_sys_resource: bool
     limits: dict[str, Limit]
     properties: dict[str, str]
 
@@ -230,13 +234,13 @@ def _start(node: Node, pid: int) -> tuple[str, float]:
 
 def _version(node: Node, program: str) -> tuple[str, tuple[int, int]]:
     status, output, error = node.command([program, "--version"])
-    # containerd github.com/containerd/containerd/v2 2.1.9 REVISION; k3s writes v2.1.5-k3s1
-    found = re.search(r"\sv?((\d+)\.(\d+)\.\S+)", output)
-    if status != 0 or not found:
+    version = printed_version(output)
+    generation = generation_of(version)
+    if status != 0 or version is None or generation is None:
         raise MemlockError(
             f"`{program} --version` ended with {status} and gave no version: {(error or output).strip()}"
         )
-    return found.group(1), (int(found.group(2)), int(found.group(3)))
+    return version, generation
 
 
 def read_daemon(node: Node) -> Daemon:
@@ -270,9 +274,7 @@ def read_daemon(node: Node) -> Daemon:
         version=version,
         generation=generation,
         kill_mode=properties.get("KillMode", ""),
-        # include/linux/uidgid.h: the initial namespace maps all 2^32-1 numbers to themselves
-        user_namespace=node.proc_text(f"{pid}/uid_map").split() not in ([], ["0", "0", "4294967295"]),
-        cap_sys_resource=_has_sys_resource(node.proc_text(f"{pid}/status")),
+        user_namespace=bool(in_user_namespace(node.proc_text(f"{pid}/uid_map"))),
         limits=parse_limits(node.proc_text(f"{pid}/limits")),
         properties=properties,
     )
