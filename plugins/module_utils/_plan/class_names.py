@@ -11,12 +11,11 @@ can be recognised in the plan of an earlier run.
 from __future__ import annotations
 
 import collections
-import hashlib
 import itertools
-import json
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.fingerprint import fingerprint
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class
 
 __all__ = ["class_names"]
@@ -43,7 +42,7 @@ def _of_another(group: str, name: str, others: t.Iterable[str]) -> bool:
 
 
 def _checksum(value: t.Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+    return fingerprint(value, 8)
 
 
 def _fresh(group: str, entry: Class, others: t.Collection[str]) -> str:

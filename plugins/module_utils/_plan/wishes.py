@@ -149,13 +149,19 @@ def _reasons(reasons: t.Collection[str]) -> Check:
     return check
 
 
+def _matching(pattern: t.Pattern[str], expected: str) -> Check:
+    """A text that has this form as a whole."""
+    return lambda where, value: (
+        [] if isinstance(value, str) and pattern.fullmatch(value) else _wrong(where, value, expected)
+    )
+
+
 # --- the planner's ---------------------------------------------------------------------------------------------------
 
 
-def _resource_name(where: str, value: t.Any) -> list[str]:
-    if isinstance(value, str) and _RESOURCE_NAME.fullmatch(value):
-        return []
-    return _wrong(where, value, "letters, digits and underscores (the plugin refuses anything else), such as rdma_v100")
+_resource_name = _matching(
+    _RESOURCE_NAME, "letters, digits and underscores (the plugin refuses anything else), such as rdma_v100"
+)
 
 
 def _resource_prefix(where: str, value: t.Any) -> list[str]:
@@ -228,10 +234,7 @@ def _storage_path(where: str, value: t.Any) -> list[str]:
 _ENGINES = ("daemonset", "network_operator", "dra")
 
 
-def _dns_label(where: str, value: t.Any) -> list[str]:
-    if isinstance(value, str) and LABEL.fullmatch(value):
-        return []
-    return _wrong(where, value, "a namespace: at most 63 small letters, digits and hyphens")
+_dns_label = _matching(LABEL, "a namespace: at most 63 small letters, digits and hyphens")
 
 
 def _dns_name(where: str, value: t.Any) -> list[str]:
@@ -469,15 +472,6 @@ _QUALIFIED = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9](?:[A-Za-z
 _PARTS = r"(?:\*|[0-9]{1,2}(?:-[0-9]{1,2})?)(?:/[0-9]{1,2})?(?:,[0-9]{1,2}(?:-[0-9]{1,2})?)*"
 _CRON = re.compile(rf"{_PARTS}(?: {_PARTS}){{4}}")
 _MOST_PODS = 10000
-
-
-def _matching(pattern: t.Pattern[str], expected: str) -> Check:
-    """A text that has this form as a whole."""
-    return lambda where, value: (
-        [] if isinstance(value, str) and pattern.fullmatch(value) else _wrong(where, value, expected)
-    )
-
-
 _LABEL_KEY = re.compile(r"(?:[a-z0-9][a-z0-9.-]{0,251}[a-z0-9]/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 

@@ -9,7 +9,6 @@ What nodes run comes on a disk that they share, read-only: one program and the i
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import shlex
@@ -20,6 +19,7 @@ import time
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.fingerprint import fingerprint
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     DEVICE_PLUGIN,
     DIGESTS,
@@ -196,13 +196,9 @@ def _made_of(cache_dir: str, programs: t.Mapping[str, str], contents: t.Sequence
         (content.name, content.command, {path: digest(file) for path, file in content.files.items()})
         for content in contents
     ]
-    disk = _hash([IMPORT_SCRIPT, DIGESTS, images, digest(programs["kubelet"]), digest(image.pod)])
-    key = _hash([disk, *(digest(programs[name]) for name in _PROGRAMS)])
+    disk = fingerprint([IMPORT_SCRIPT, DIGESTS, images, digest(programs["kubelet"]), digest(image.pod)], 16)
+    key = fingerprint([disk, *(digest(programs[name]) for name in _PROGRAMS)], 16)
     return Kubernetes(programs, os.path.join(cache_dir, f"kubernetes-disk-{disk}.ext4"), key)
-
-
-def _hash(value: t.Sequence[object]) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def runs(directory: LabDirectory) -> bool:

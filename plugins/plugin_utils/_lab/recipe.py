@@ -8,11 +8,10 @@ Whatever changes here changes the key of the image, and each machine builds it a
 
 from __future__ import annotations
 
-import hashlib
-import json
 import typing as t
 from dataclasses import asdict, dataclass, field
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.fingerprint import fingerprint
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.kubelet import DISK_PATH
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.sources import AptSource
 
@@ -467,8 +466,7 @@ class ImageRecipe:
 
     def key(self) -> str:
         """Content hash: 16 hex digits that change with anything above."""
-        text = json.dumps(asdict(self), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return fingerprint(asdict(self), 16)
 
     def hook_script(self) -> str:
         """The shell script that turns the root file system into the image."""

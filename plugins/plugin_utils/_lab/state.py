@@ -9,13 +9,13 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
 import typing as t
 from dataclasses import asdict, dataclass, field
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.fingerprint import fingerprint
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.container import CONTAINER_DIRECTORIES, is_our_container
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, free_mib, read, write
@@ -84,9 +84,7 @@ class LabSpec:
         nodes = [asdict(node) for node in self.nodes]
         for hca in [hca for node in nodes for hca in node["hcas"]]:
             del hca["cable"]
-        wish = [STATE_FORMAT, image.key, self.accel, self.engine, nodes, self.kubernetes, cluster]
-        text = json.dumps(wish, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return fingerprint([STATE_FORMAT, image.key, self.accel, self.engine, nodes, self.kubernetes, cluster], 16)
 
 
 @dataclass

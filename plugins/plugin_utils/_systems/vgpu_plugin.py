@@ -8,10 +8,10 @@ Follows volcano-vgpu-device-plugin (cmd/vgpu, pkg/util, doc/config.md): what it 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.fingerprint import fingerprint
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json
 
@@ -204,5 +204,5 @@ def plugin_objects(
         _config_map(_DEVICES, "device-config.yaml", _configuration(wish)),
         _config_map(_NODES, "config.json", {"nodeconfig": list(nodes)}),
     ]
-    checksum = hashlib.sha256(json.dumps([each["data"] for each in maps], sort_keys=True).encode()).hexdigest()[:16]
+    checksum = fingerprint([each["data"] for each in maps], 16)
     return [*maps, *_access(), *(_daemon_set(each, image, wish, pull_secrets, checksum) for each in classes)]
