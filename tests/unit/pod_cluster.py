@@ -17,6 +17,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import CO
 from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import kubeconfig_of, written
 
 Json = dict[str, t.Any]
+# labels of what a killed run has left
+LEFT = {"app.kubernetes.io/managed-by": "fabric.rdma", "rdma.fabric/inventory": "default", "rdma.fabric/traffic": "old"}
 
 
 class Refused(KubeError):

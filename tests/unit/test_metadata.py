@@ -25,7 +25,12 @@ from ansible.inventory.manager import split_host_pattern
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import OF_A_RUN
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import ROLES as CHANGING
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import CASES
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import (
+    BY_ITS_CORE,
+    CASES,
+    ELSEWHERE,
+    looks_at_a_difference,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = re.compile(r"^[a-z][a-z0-9_]*$")
@@ -116,6 +121,24 @@ def test_the_matrix_expects_a_difference_where_one_is_documented(module_docs: di
     assert {name: case.shows_differences for name, case in CASES.items()} == {
         name: support == "full" for name, support in documented.items()
     }
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_difference_is_looked_at_elsewhere_where_one_is_documented(module_docs: dict[str, t.Any], name: str) -> None:
+    path, _colons, function = ELSEWHERE[name].partition("::")
+    shown = module_docs[f"fabric.rdma.{name}"]["doc"]["attributes"]["diff_mode"]["support"] in ("full", "partial")
+    assert looks_at_a_difference(ROOT / path, function, BY_ITS_CORE.get(name, name)) or not shown
+
+
+def test_a_helper_of_other_modules_shows_no_difference_of_one(tmp_path: Path) -> None:
+    place = tmp_path / "cluster" / "test_sample.py"
+    place.parent.mkdir()
+    place.write_text(
+        "def changes(name):\n    assert differs(said(name).get('diff'))\ndef said(name):\n    return {}\n"
+        "def test_it():\n    changes('rollout')\n    said('rollout_ready')\n"
+    )
+    looked = {name: looks_at_a_difference(place, "test_it", name) for name in ("rollout", "rollout_ready")}
+    assert looked == {"rollout": True, "rollout_ready": False}
 
 
 @pytest.mark.parametrize("path", sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("plugins/*_utils/**/*.py")))

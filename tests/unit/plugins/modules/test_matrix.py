@@ -198,9 +198,9 @@ ELSEWHERE = {
     "driver_packages": "tests/unit/plugins/modules/test_driver_modules.py::test_what_others_held_is_put_back_as_predicted",
     "kubernetes_info": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",
     "lab": "tests/unit/plugins/action/test_lab.py::test_a_lab_goes_as_predicted",
-    "mpi_traffic": "tests/unit/plugins/modules/test_mpi_traffic.py::test_a_check_asks_the_cluster_nothing",
+    "mpi_traffic": "tests/unit/plugins/modules/test_mpi_traffic.py::test_only_what_a_killed_run_had_left_is_a_change",
     "perftest": "tests/unit/plugins/modules/test_perftest_module.py::test_a_check_stops_no_server",
-    "pod_traffic": "tests/unit/plugins/modules/test_pod_traffic.py::test_a_check_asks_the_cluster_nothing",
+    "pod_traffic": "tests/unit/plugins/modules/test_pod_traffic.py::test_a_measurement_leaves_no_pod",
     "rollout": "tests/cluster/test_matrix.py::test_modules_of_a_rollout_keep_the_rules_of_the_matrix",
     "rollout_departures": "tests/cluster/test_matrix.py::test_modules_of_a_rollout_keep_the_rules_of_the_matrix",
     "rollout_lease": "tests/cluster/test_matrix.py::test_what_is_beside_a_rollout_fits_the_matrix",
@@ -359,6 +359,22 @@ def run_and_checked(path: Path, function: str, module: str) -> tuple[bool, bool]
         for name, keywords in makes.items()
     }
     return bool(runs), any(is_check(call) or helpers.get(ast.unparse(call.func), False) for call in runs)
+
+
+def compares(code: list[ast.FunctionDef]) -> bool:
+    """Whether code looks at a difference: with differs(), ["diff"] or .get("diff")."""
+    looked = [ast.unparse(call) for call in calls_in(code)]
+    looked += [ast.unparse(node) for each in code for node in ast.walk(each) if isinstance(node, ast.Subscript)]
+    return any(re.match(r"differs\(|.*(\['diff'\]|\.get\('diff'\))$", each) for each in looked)
+
+
+def looks_at_a_difference(path: Path, function: str, module: str) -> bool:
+    """Whether a test that runs a module does so, too."""
+    code = code_of(path, function)
+    if path.parent.name != "cluster":
+        return compares(code)
+    helpers = {ast.unparse(call.func) for call in calls_in(code) if names(call, module)}
+    return any(compares([each]) for each in code if each.name in helpers)
 
 
 @pytest.mark.parametrize("module", ELSEWHERE)

@@ -16,8 +16,9 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.tes
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_jobs_run import JobCluster
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_nccl_tests import INFO, a_table
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import differs, insist_on_return
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
+from ansible_collections.fabric.rdma.tests.unit.pod_cluster import LEFT
 
 Json = dict[str, t.Any]
 
@@ -29,8 +30,8 @@ def manifest(tmp_path: Path) -> Path:
     return path
 
 
-def said(path: Path, check: bool = False) -> Json:
-    result = run("mpi_traffic", check, file=str(path), kubeconfig="/none")
+def said(path: Path, check: bool = False, prelude: str = "") -> Json:
+    result = run("mpi_traffic", check, prelude, file=str(path), kubeconfig="/none", _ansible_diff=True)
     insist_on_return("mpi_traffic", result)
     return result
 
@@ -112,20 +113,43 @@ class Kube(JobCluster):
         super().__init__(looks=1, log=a_table(846.82, more=INFO.format(0, "P2P/MNNVL")))
 
 
-# in the module's own process
-PLAYED = (
-    "import time\n"
-    "from ansible_collections.fabric.rdma.plugins.module_utils._rollout import client\n"
-    f"from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_mpi_traffic import {Kube.__name__}\n"
-    "client.Kube = Kube\n"
-    "time.sleep = lambda _seconds: None\n"
-)
+class WithLeft(Kube):
+    """Also with a job that a killed run has left, and with one of somebody else."""
+
+    def __init__(self, *given: t.Any) -> None:
+        super().__init__(*given)
+        path = "/apis/kubeflow.org/v2beta1/namespaces/proof/mpijobs"
+        for name, labels in (("left", LEFT), ("theirs", {})):
+            body = {"kind": "MPIJob", "metadata": {"name": name, "namespace": "proof", "labels": labels}}
+            self.request("POST", path, "leave", body=body)
+
+
+def played(cluster: type[Kube]) -> str:
+    """In the module's own process."""
+    return (
+        "import time\n"
+        "from ansible_collections.fabric.rdma.plugins.module_utils._rollout import client\n"
+        "from ansible_collections.fabric.rdma.tests.unit.plugins.modules import test_mpi_traffic\n"
+        f"client.Kube = test_mpi_traffic.{cluster.__name__}\n"
+        "time.sleep = lambda _seconds: None\n"
+    )
+
+
+def test_only_what_a_killed_run_had_left_is_a_change(manifest: Path) -> None:
+    checked = said(manifest, check=True, prelude=played(WithLeft))
+    first, second = (said(manifest, prelude=played(cluster)) for cluster in (WithLeft, Kube))
+    removed = ["MPIJob left"]
+    assert [each["removed"] for each in (checked, first, second)] == [[], removed, []]
+    assert first["diff"] == {"before": "MPIJob left\n", "after": ""}
+    assert {first["collective"]["verdict"], second["collective"]["verdict"]} == {"pass"}
+    for each in (checked, first, second):
+        assert differs(each.get("diff")) is each["changed"] is bool(each["removed"])
 
 
 def test_the_examples_measure(manifest: Path) -> None:
     def call(module: str, given: Json) -> Json:
         assert given["file"].endswith(f"workloads/{manifest.name}")
-        return run(module, prelude=PLAYED, **{**given, "file": str(manifest)})
+        return run(module, prelude=played(Kube), **{**given, "file": str(manifest)})
 
     (result,) = run_examples("mpi_traffic", call)
     found = result["collective"]

@@ -26,14 +26,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import a_log, a_pair, recorded
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import differs, insist_on_return
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
-from ansible_collections.fabric.rdma.tests.unit.pod_cluster import Served, healthy, running
+from ansible_collections.fabric.rdma.tests.unit.pod_cluster import LEFT, Served, healthy, running
 
 Json = dict[str, t.Any]
 # Pods here are as they will be at the next look.
 SOON = "import ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run as run; run._POLL_SECONDS = 0.05\n"
-LEFT = {"app.kubernetes.io/managed-by": "fabric.rdma", "rdma.fabric/inventory": "default", "rdma.fabric/traffic": "old"}
 
 
 def good(_pod: Json) -> str:
@@ -57,10 +56,14 @@ def test_a_check_asks_the_cluster_nothing(tmp_path: Path) -> None:
 def test_a_measurement_leaves_no_pod(tmp_path: Path) -> None:
     with Served(healthy, good) as cluster:
         cluster.request("POST", "/pods", "make", body={"metadata": {"name": "left", "labels": LEFT}})
-        first, second = (said(cluster.kubeconfig(tmp_path), node_names={"lab1": "n1"}) for _run in range(2))
+        place = cluster.kubeconfig(tmp_path)
+        checked = said(place, check=True, node_names={"lab1": "n1"})
+        assert (checked["changed"], checked["removed"], len(cluster.pods)) == (False, [], 1)
+        first, second = (said(place, node_names={"lab1": "n1"}) for _run in range(2))
         assert (first["changed"], first["removed"]) == (True, ["left"])
         assert first["diff"] == {"before": "left\n", "after": ""}
-        assert (second["changed"], second["removed"], second.get("diff")) == (False, [], None)
+        assert (second["changed"], second["removed"]) == (False, [])
+        assert [differs(each.get("diff")) for each in (checked, first, second)] == [False, True, False]
         ((pair,),) = first["results"]
         assert pair["client"]["user"] == 1000
         assert [result["status"] for result in pair["client"]["results"]] == [0, 0]
