@@ -516,12 +516,8 @@ HOST_MB = {PLAN_ROW: 0.3, REPORT_ROW: 0.2, SITE_ROW: 1.2}
 MORE = 2.0
 
 
-def small(table: Table, place: Path, sizes: t.Sequence[int], forks: int, first: bool = True) -> None:
-    """(a), (b), (c): the product on hosts that need nothing, a ping of the same, its first run, and the usual playbook.
-
-    Without the first runs, the usual playbook runs on few hosts.
-    """
-    # a container has neither modules of its own nor a systemd
+def variables_of_usual(table: Table, place: Path) -> dict[str, t.Any]:
+    """What the usual playbook can do here: a container has neither modules of its own nor a systemd."""
     plain = {
         "benchmark_ibdev2netdev": str(place / "ibdev2netdev"),
         "benchmark_modules": Path("/proc/modules").exists(),
@@ -530,11 +526,25 @@ def small(table: Table, place: Path, sizes: t.Sequence[int], forks: int, first: 
     for task, there in (("modules", plain["benchmark_modules"]), ("services", plain["benchmark_systemd"])):
         if not there:
             table.say_left_out(f"the usual playbook does without its tasks for {task}, of which this machine has none")
+    return plain
+
+
+def ping_of(hosts: Path, forks: int) -> list[str]:
+    return ["ansible", "all", "-m", "ansible.builtin.ping", "-i", str(hosts), f"--forks={forks}"]
+
+
+def small(table: Table, place: Path, sizes: t.Sequence[int], forks: int, first: bool = True) -> None:
+    """(a), (b), (c): the product on hosts that need nothing, a ping of the same, its first run, and the usual playbook.
+
+    Without the first runs, the usual playbook runs on few hosts.
+    """
+    plain = variables_of_usual(table, place)
     for size in sizes:
         times = REPEATED if first and size <= REPEATED_HOSTS else 1
         nodes = inventory(place, size, CONVERGED, "node")
-        command = ["ansible", "all", "-m", "ansible.builtin.ping", "-i", str(nodes), f"--forks={forks}"]
-        ping = table.measure("ping", size, forks, middle(functools.partial(run, command, place, {}), times))
+        ping = table.measure(
+            "ping", size, forks, middle(functools.partial(run, ping_of(nodes, forks), place, {}), times)
+        )
 
         def compared(
             what: str,
@@ -554,24 +564,7 @@ def small(table: Table, place: Path, sizes: t.Sequence[int], forks: int, first: 
             fresh = inventory(place, size, UNPREPARED)
             compared("discover, first run", "playbooks/discover.yml", fresh)
             compared("prepare, first run --check", "playbooks/prepare.yml", fresh, "--check")
-            # (b): what it starts is counted; what the modules take is not in its time
-            bare = lacking_hosts(place, size)
-            copied = {"ANSIBLE_PIPELINING": "False"}
-            started = functools.partial(run, playbook("playbooks/prepare.yml", bare, forks), place, copied)
-            ours = table.measure(FIRST_ROW, size, forks, started)
-            # all of its tasks, on the same hosts, where its modules do as little
-            everything = json.dumps({**plain, "benchmark_modules": True, "benchmark_systemd": True})
-            usual = functools.partial(
-                run, playbook("benchmarks/plain.yml", bare, forks, "-e", everything), place, copied
-            )
-            table.measure(USUAL_ROW, size, forks, usual, ("ours", ours))
-            # with all wishes, which the hosts above do without: they are this machine
-            command = ["ansible", "all", "-m", "ansible.builtin.ping", "-i", str(bare), f"--forks={forks}"]
-            again = middle(functools.partial(run, command, place, copied), times)
-            same = table.measure("ping of the same hosts", size, forks, again)
-            table.measure(SECOND_ROW, size, forks, middle(started, times), ("ping", same))
-            # it starts the same modules each time
-            table.measure(USUAL_AGAIN_ROW, size, forks, middle(usual, times), ("ping", same))
+            all_roles(table, place, size, forks, plain, times)
         looked, options = "the usual playbook, --check", ("--check", "-e", json.dumps(plain))
         if first:
             compared(looked, "benchmarks/plain.yml", inventory(place, size, {}), *options)
@@ -579,6 +572,24 @@ def small(table: Table, place: Path, sizes: t.Sequence[int], forks: int, first: 
             # it has no bound, and takes several times as long as all others together
             command = playbook("benchmarks/plain.yml", inventory(place, FEW, {}), forks, *options)
             table.measure(looked, FEW, forks, functools.partial(run, command, place, {}))
+
+
+def all_roles(table: Table, place: Path, size: int, forks: int, plain: t.Mapping[str, t.Any], times: int) -> None:
+    """(b), with all wishes: what it starts is counted; what the modules take is not in its time."""
+    bare = lacking_hosts(place, size)
+    copied = {"ANSIBLE_PIPELINING": "False"}
+    started = functools.partial(run, playbook("playbooks/prepare.yml", bare, forks), place, copied)
+    ours = table.measure(FIRST_ROW, size, forks, started)
+    # all of its tasks, on the same hosts, where its modules do as little
+    everything = json.dumps({**plain, "benchmark_modules": True, "benchmark_systemd": True})
+    usual = functools.partial(run, playbook("benchmarks/plain.yml", bare, forks, "-e", everything), place, copied)
+    table.measure(USUAL_ROW, size, forks, usual, ("ours", ours))
+    # hosts of other rows do without the wishes: they are this machine
+    again = middle(functools.partial(run, ping_of(bare, forks), place, copied), times)
+    same = table.measure("ping of the same hosts", size, forks, again)
+    table.measure(SECOND_ROW, size, forks, middle(started, times), ("ping", same))
+    # it starts the same modules each time
+    table.measure(USUAL_AGAIN_ROW, size, forks, middle(usual, times), ("ping", same))
 
 
 def facts(table: Table, place: Path, hosts: int, forks: int) -> None:

@@ -149,20 +149,8 @@ class Operator:
                 "data": yaml.safe_load(f"config.json: '{text}'"),
             },
         )
-        template: dict[str, t.Any] = {
-            "metadata": {"labels": {"app": base + suffix, "ds-owner": labels["ds-owner"]}},
-            "spec": {
-                "hostNetwork": True,
-                "nodeSelector": {NIC: "true", WAIT: "false", **(spec.get("nodeSelector") or {})},
-                "tolerations": spec.get("tolerations") or [],
-                "containers": [{"name": "plugin", "image": f"{spec[section]['image']}:{spec[section]['version']}"}],
-                "volumes": [{"name": "config", "configMap": {"name": config + suffix}}],
-            },
-        }
-        if spec.get("nodeAffinity"):
-            template["spec"]["affinity"] = {"nodeAffinity": spec["nodeAffinity"]}
-        if self.restarts:
-            template["metadata"]["annotations"] = {"nvidia.network-operator.config-hash": str(hash(text))}
+        template = self.template(spec, section, config + suffix)
+        template["metadata"]["labels"] = {"app": base + suffix, "ds-owner": labels["ds-owner"]}
         made = self.apply(
             place,
             {
@@ -177,6 +165,23 @@ class Operator:
             "numberAvailable", 0
         ) == status.get("desiredNumberScheduled", 0)
         return {"name": state, "state": "ready" if done else "notReady"}
+
+    def template(self, spec: dict[str, t.Any], section: str, config: str) -> dict[str, t.Any]:
+        """Of the Pods of a section. config: the ConfigMap that they read."""
+        own = spec[section]
+        pod: dict[str, t.Any] = {
+            "hostNetwork": True,
+            "nodeSelector": {NIC: "true", WAIT: "false", **(spec.get("nodeSelector") or {})},
+            "tolerations": spec.get("tolerations") or [],
+            "containers": [{"name": "plugin", "image": f"{own['image']}:{own['version']}"}],
+            "volumes": [{"name": "config", "configMap": {"name": config}}],
+        }
+        if spec.get("nodeAffinity"):
+            pod["affinity"] = {"nodeAffinity": spec["nodeAffinity"]}
+        metadata: dict[str, t.Any] = {}
+        if self.restarts:
+            metadata["annotations"] = {"nvidia.network-operator.config-hash": str(hash(own["config"]))}
+        return {"metadata": metadata, "spec": pod}
 
     def apply(self, path: str, item: dict[str, t.Any]) -> dict[str, t.Any]:
         query = [("fieldManager", "network-operator"), ("force", "true")]
@@ -544,6 +549,15 @@ def deletions(kubeconfig: Path, since: str) -> list[int]:
     return [int(each["object"]["metadata"]["resourceVersion"]) for each in events if each["type"] == "DELETED"]
 
 
+def wait_for_the_webhook(kube: Kube) -> None:
+    """Until it refuses a section that is in the cluster policy: the API server learns of new rules a moment later."""
+    end = time.monotonic() + limit(60)
+    one = {"kind": "NicNodePolicy", "metadata": {"name": "one"}, "spec": {"rdmaSharedDevicePlugin": PLUGIN}}
+    while "cannot also define it" not in (text := refusal(kube, one)):
+        assert time.monotonic() < end, f"the webhook refuses a section that is in the cluster policy, not: {text}"
+        time.sleep(0.3)
+
+
 def test_one_policy_becomes_many_and_one_again(two: Site, operator: Operator, webhook: None) -> None:
     """What others have in the NicClusterPolicy stays, a section is never in both, and both ways end where they began."""
     del webhook
@@ -562,12 +576,7 @@ def test_one_policy_becomes_many_and_one_again(two: Site, operator: Operator, we
     assert first["spec"]["secondaryNetwork"]["multus"]["image"] == "multus-cni"
     assert set(first["spec"]) == {"secondaryNetwork", "rdmaSharedDevicePlugin"}
     assert changed(two.run("rollout")) == 0
-    # the API server learns of new rules a moment later
-    end = time.monotonic() + limit(60)
-    one = {"kind": "NicNodePolicy", "metadata": {"name": "one"}, "spec": {"rdmaSharedDevicePlugin": PLUGIN}}
-    while "cannot also define it" not in (text := refusal(kube, one)):
-        assert time.monotonic() < end, f"the webhook refuses a section that is in the cluster policy, not: {text}"
-        time.sleep(0.3)
+    wait_for_the_webhook(kube)
     # to many: the operator does nothing meanwhile, so that versions tell the order
     operator.away = True
     two.rollout.update(policy="node", timeout=0)

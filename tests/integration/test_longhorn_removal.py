@@ -26,6 +26,7 @@ LONGHORN = "/apis/longhorn.io/v1beta2"
 EXTENSIONS = "/apis/apiextensions.k8s.io/v1"
 DEFINITION = "CustomResourceDefinition"
 LEASES = "/apis/coordination.k8s.io/v1"
+RECORDS = "/api/v1/namespaces/kube-system/configmaps"
 SECRETS = "/api/v1/namespaces/longhorn-system/secrets"
 RELEASE = {"metadata": {"name": "sh.helm.release.v1.longhorn.v1", "uid": "1", "labels": {"owner": "helm"}}}
 LEASE = f"{LEASES}/namespaces/kube-system/leases/fabric-rdma-rollout"
@@ -53,6 +54,67 @@ def kinds(version: str, namespaced: bool = True, **plurals: str) -> Json:
     return {"kind": "APIResourceList", "groupVersion": version, "resources": resources}
 
 
+def the_setting(unlocked: str) -> Json:
+    metadata: Json = {"name": "deleting-confirmation-flag", "namespace": "longhorn-system", "resourceVersion": "1"}
+    if unlocked == "by a killed run":
+        metadata["annotations"] = {UNLOCKED: "true"}
+    value = "true" if unlocked else "false"
+    return {"apiVersion": "longhorn.io/v1beta2", "kind": "Setting", "metadata": metadata, "value": value}
+
+
+def the_record(since: str) -> Json:
+    """What the collection has written down of the Longhorn that it has installed."""
+    labels = {"app.kubernetes.io/managed-by": "fabric.rdma", "rdma.fabric/inventory": "default"}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "fabric-rdma-longhorn",
+            "namespace": "kube-system",
+            "labels": {**labels, "rdma.fabric/system": "longhorn"},
+            "managedFields": [{"manager": "fabric.rdma", "operation": "Apply"}],
+            "resourceVersion": "1",
+            "uid": "1",
+        },
+        "data": {
+            "charts": '["longhorn-system/longhorn"]',
+            "releases": json.dumps([f"longhorn-system/longhorn {since}"] if since else []),
+        },
+    }
+
+
+def lease_of_somebody() -> Json:
+    renewed = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "somebody", "renewTime": renewed, "leaseDurationSeconds": 600}
+    return {"metadata": {"name": "fabric-rdma-rollout", "namespace": "kube-system"}, "spec": spec}
+
+
+def discovery() -> Json:
+    """What the API server says of itself, by path."""
+    versions = [{"groupVersion": "longhorn.io/v1beta2", "version": "v1beta2"}]
+    extensions = [{"groupVersion": "apiextensions.k8s.io/v1", "version": "v1"}]
+    return {
+        "/version": {"major": "1", "minor": "34", "gitVersion": "v1.34.0"},
+        "/api": {"kind": "APIVersions", "versions": ["v1"]},
+        "/apis": {
+            "kind": "APIGroupList",
+            "groups": [
+                {"name": "longhorn.io", "versions": versions, "preferredVersion": versions[0]},
+                {"name": "apiextensions.k8s.io", "versions": extensions, "preferredVersion": extensions[0]},
+            ],
+        },
+        EXTENSIONS: kinds("apiextensions.k8s.io/v1", namespaced=False, customresourcedefinitions=DEFINITION),
+        f"{EXTENSIONS}/customresourcedefinitions/volumes.longhorn.io": {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": DEFINITION,
+            "metadata": {"name": "volumes.longhorn.io"},
+        },
+        "/api/v1": kinds("v1", configmaps="ConfigMap"),
+        LEASES: kinds("coordination.k8s.io/v1", leases="Lease"),
+        LONGHORN: kinds("longhorn.io/v1beta2", volumes="Volume", settings="Setting"),
+    }
+
+
 class Cluster(ThreadingHTTPServer):
     """One with a Longhorn. It tells of its release once, and then fails to, or says that there is none: after releases, in this order."""
 
@@ -76,68 +138,18 @@ class Cluster(ThreadingHTTPServer):
         self.busy = list(busy)
         # by path, what is answered in place of what is there
         self.refusals: dict[str, int] = {}
-        metadata: Json = {"name": "deleting-confirmation-flag", "namespace": "longhorn-system", "resourceVersion": "1"}
-        self.setting: Json = {
-            "apiVersion": "longhorn.io/v1beta2",
-            "kind": "Setting",
-            "metadata": metadata,
-            "value": "true" if unlocked else "false",
-        }
-        if unlocked == "by a killed run":
-            metadata["annotations"] = {UNLOCKED: "true"}
-        labels = {"app.kubernetes.io/managed-by": "fabric.rdma", "rdma.fabric/inventory": "default"}
-        record = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": "fabric-rdma-longhorn",
-                "namespace": "kube-system",
-                "labels": {**labels, "rdma.fabric/system": "longhorn"},
-                "managedFields": [{"manager": "fabric.rdma", "operation": "Apply"}],
-                "resourceVersion": "1",
-                "uid": "1",
-            },
-            "data": {
-                "charts": '["longhorn-system/longhorn"]',
-                "releases": json.dumps([f"longhorn-system/longhorn {since}"] if since else []),
-            },
-        }
-        renewed = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        spec = {"holderIdentity": "somebody", "renewTime": renewed, "leaseDurationSeconds": 600}
-        lease = {"metadata": {"name": "fabric-rdma-rollout", "namespace": "kube-system"}, "spec": spec}
-        versions = [{"groupVersion": "longhorn.io/v1beta2", "version": "v1beta2"}]
-        extensions = [{"groupVersion": "apiextensions.k8s.io/v1", "version": "v1"}]
+        self.setting = the_setting(unlocked)
+        record = the_record(since) if ours else None
         self.answers: Json = {
-            "/version": {"major": "1", "minor": "34", "gitVersion": "v1.34.0"},
-            "/api": {"kind": "APIVersions", "versions": ["v1"]},
-            "/apis": {
-                "kind": "APIGroupList",
-                "groups": [
-                    {"name": "longhorn.io", "versions": versions, "preferredVersion": versions[0]},
-                    {"name": "apiextensions.k8s.io", "versions": extensions, "preferredVersion": extensions[0]},
-                ],
-            },
-            EXTENSIONS: kinds("apiextensions.k8s.io/v1", namespaced=False, customresourcedefinitions=DEFINITION),
-            f"{EXTENSIONS}/customresourcedefinitions/volumes.longhorn.io": {
-                "apiVersion": "apiextensions.k8s.io/v1",
-                "kind": DEFINITION,
-                "metadata": {"name": "volumes.longhorn.io"},
-            },
-            "/api/v1": kinds("v1", configmaps="ConfigMap"),
-            LEASES: kinds("coordination.k8s.io/v1", leases="Lease"),
-            LEASE: lease if held else None,
-            LONGHORN: kinds("longhorn.io/v1beta2", volumes="Volume", settings="Setting"),
+            **discovery(),
+            LEASE: lease_of_somebody() if held else None,
             f"{LONGHORN}/namespaces/longhorn-system/volumes": {
                 "apiVersion": "longhorn.io/v1beta2",
                 "kind": "VolumeList",
                 "items": [{"metadata": {"name": f"pvc-{number}"}} for number in range(volumes)],
             },
-            "/api/v1/namespaces/kube-system/configmaps/fabric-rdma-longhorn": record if ours else None,
-            "/api/v1/namespaces/kube-system/configmaps": {
-                "apiVersion": "v1",
-                "kind": "ConfigMapList",
-                "items": [record] if ours else [],
-            },
+            f"{RECORDS}/fabric-rdma-longhorn": record,
+            RECORDS: {"apiVersion": "v1", "kind": "ConfigMapList", "items": [record] if record else []},
             SETTING: self.setting,
         }
 

@@ -220,6 +220,9 @@ def test_facts_become_objects() -> None:
     assert filter_named("rdma_table")(plan["groups"]["ib-a100"]).startswith("CLASS")
     assert filter_named("rdma_table")({"n": FACTS}).startswith("HOST")
     assert filter_named("rdma_worse")(FACTS, FACTS) == []
+
+
+def test_facts_become_needs_and_needs_become_rows() -> None:
     needs = filter_named("rdma_needs")(FACTS, gpudirect="none", host="n")
     assert list(needs) == ["ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem", "nvidia_imex"]
     wished = filter_named("rdma_needs")(FACTS, gpudirect="none", roce_host={"netns": "shared"})
@@ -245,8 +248,14 @@ def test_facts_become_objects() -> None:
         looked["n"]["discover_gathered"] = {"concluded": other}
         assert filter_named("rdma_prepared")(looked, ["n", "m"], "needed", "left", "memlock") == []
     assert filter_named("rdma_table")(rows).startswith("HOSTS")
-    hostvars = {"n": {"ansible_facts": {"rdma": FACTS}, "rdma_resource": {"name": "rdma_a100"}}}
-    view = filter_named("rdma_view")(hostvars, {"ib-a100": ["n"]}, ["ib-a100"])
+
+
+HOSTVARS = {"n": {"ansible_facts": {"rdma": FACTS}, "rdma_resource": {"name": "rdma_a100"}}}
+
+
+def test_variables_of_hosts_become_a_plan() -> None:
+    plan = filter_named("rdma_selectors")({"n": FACTS}, GROUPS)
+    view = filter_named("rdma_view")(HOSTVARS, {"ib-a100": ["n"]}, ["ib-a100"])
     assert filter_named("rdma_selectors")(view["facts"], view["groups"]) == plan
     whole = filter_named("rdma_selectors")(view)
     assert {name: {**entry, "cached": {}} for name, entry in whole["groups"].items()} == plan["groups"]
@@ -259,20 +268,23 @@ def test_facts_become_objects() -> None:
     }
     assert filter_named("rdma_merged_facts")(view["facts"], "nowhere.json") == of_the_plan
     assert filter_named("rdma_merged_plan")(plan, "nowhere.json", ["ib-a100"]) == {**plan, "removed": {}, "remove": []}
+    found = filter_named("rdma_departures")("nowhere", {"ib-a100": ["n"]}, ["ib-a100"])
+    assert found == {"missing": {}, "removed": {}, "refusal": ""}
+
+
+def test_variables_of_hosts_are_checked() -> None:
     roce = {
         "n": {
-            **hostvars["n"],
+            **HOSTVARS["n"],
             "rdma_want": {"link_layer": "Ethernet"},
             "rdma_roce_host": {"mtu": 9000, "persist": False},
         }
     }
     [finding] = filter_named("rdma_roce_findings")(roce, {"g": ["n"]}, ["g", "gone"])
     assert finding.startswith("group g: n: bond0 carries the default route or the connection to the host")
-    assert filter_named("rdma_roce_findings")(hostvars, {"g": ["n", "m"]}, ["g"]) == []
-    found = filter_named("rdma_departures")("nowhere", {"ib-a100": ["n"]}, ["ib-a100"])
-    assert found == {"missing": {}, "removed": {}, "refusal": ""}
+    assert filter_named("rdma_roce_findings")(HOSTVARS, {"g": ["n", "m"]}, ["g"]) == []
     assert filter_named("rdma_wish")({"state": "any"}, "rdma_want") == []
-    wishes = {"n": {**hostvars["n"], "rdma_groups": ["ib-a100"]}}
+    wishes = {"n": {**HOSTVARS["n"], "rdma_groups": ["ib-a100"]}}
     assert filter_named("rdma_wishes")(wishes, {"ib-a100": ["n"]}, ["n"], plan=True) == []
 
 

@@ -68,11 +68,10 @@ def plugin_pool(facts: Json, config: Json) -> set[str]:
     return pool
 
 
-def sriov_pools(facts: Json, config: Json, version: tuple[int, ...] = (3, 11, 0)) -> dict[str, set[str]]:
-    """The same for sriov-network-device-plugin: a device goes to the first object of a resource's selectors that matches.
+def sriov_devices(facts: Json, version: tuple[int, ...]) -> list[Json]:
+    """What the selectors of sriov-network-device-plugin are compared with, for each device that it takes.
 
-    AddTargetDevices(), GetFilteredDevices() (pkg/netdevice/netDeviceProvider.go), NewGenNetDevice() (pkg/devices/gen_net.go),
-    GetPfName() (pkg/utils/utils.go), IsRdma() (pkg/devices/rdma.go), getItem() (pkg/resources/deviceSelectors.go).
+    AddTargetDevices() (pkg/netdevice/netDeviceProvider.go), NewGenNetDevice() (pkg/devices/gen_net.go), GetPfName() (pkg/utils/utils.go).
     """
     rows = {device["pci"]: device for device in facts["devices"] if device["pci"]}
     members = [member for device in facts["devices"] if device["lag"] for member in device["lag"]["members"]]
@@ -118,17 +117,27 @@ def sriov_pools(facts: Json, config: Json, version: tuple[int, ...] = (3, 11, 0)
             link = row["link_type"] if row["netdevs"] or not row["sriov"]["pf"] else above
             own = {"vendors": row["vendor"], "devices": row["device"] or "", "linkTypes": link, "pfNames": name}
             listed.append({**own, "drivers": row["driver"], "pciAddresses": row["pci"]})
+    return listed
 
-    def selected(device: Json, selectors: Json) -> bool:
-        assert selectors["isRdma"] is True
-        for kind, wanted in selectors.items():
-            if kind == "pfNames":
-                if not device[kind] or device[kind].lower() not in [item.split("#")[0].lower() for item in wanted]:
-                    return False
-            elif kind != "isRdma" and device[kind] not in wanted:
+
+def sriov_selected(device: Json, selectors: Json) -> bool:
+    """IsRdma() (pkg/devices/rdma.go), getItem() (pkg/resources/deviceSelectors.go)."""
+    assert selectors["isRdma"] is True
+    for kind, wanted in selectors.items():
+        if kind == "pfNames":
+            if not device[kind] or device[kind].lower() not in [item.split("#")[0].lower() for item in wanted]:
                 return False
-        return True
+        elif kind != "isRdma" and device[kind] not in wanted:
+            return False
+    return True
 
+
+def sriov_pools(facts: Json, config: Json, version: tuple[int, ...] = (3, 11, 0)) -> dict[str, set[str]]:
+    """As plugin_pools() for sriov-network-device-plugin: a device goes to the first object of a resource's selectors that matches.
+
+    GetFilteredDevices() (pkg/netdevice/netDeviceProvider.go).
+    """
+    listed = sriov_devices(facts, version)
     pools = {}
     for entry in config["resourceList"]:
         assert entry["deviceType"] == "netDevice"
@@ -136,7 +145,7 @@ def sriov_pools(facts: Json, config: Json, version: tuple[int, ...] = (3, 11, 0)
         # versions before 3.6.0 take an object only
         assert isinstance(entry["selectors"], dict)
         pools[f"{entry['resourcePrefix']}/{entry['resourceName']}"] = {
-            device["pciAddresses"] for device in listed if selected(device, entry["selectors"])
+            device["pciAddresses"] for device in listed if sriov_selected(device, entry["selectors"])
         }
     return pools
 

@@ -151,6 +151,15 @@ def _latency(client: str, server: str, microseconds: float) -> Json:
 
 def _checks(hosts: list[str], devices: list[str], ill: bool) -> Json:
     """What Pods were given and reach, and what grew on links."""
+    return {
+        "collectives": _collectives(hosts, ill),
+        "inspections": _inspections(hosts, devices, ill),
+        "pings": _pings(hosts),
+        "links": _links(hosts, devices, ill),
+    }
+
+
+def _inspections(hosts: list[str], devices: list[str], ill: bool) -> list[Json]:
     inspection = {
         "user": 1000,
         "memlock": {"soft": "unlimited", "hard": "unlimited"},
@@ -167,6 +176,10 @@ def _checks(hosts: list[str], devices: list[str], ill: bool) -> Json:
     told = f"a Pod on {hosts[-1]} may lock only so much memory: soft 64 KiB and hard 64 KiB"
     low = {"memlock": {"soft": "64", "hard": "64"}, "verdict": "fail", "message": told, "ipc_lock": False}
     low["remedy"] = "lift the limit of containerd (rdma_memlock), and recreate the Pod"
+    return [{**inspection, "host": host, **(low if ill and host == hosts[-1] else {})} for host in hosts]
+
+
+def _pings(hosts: list[str]) -> list[Json]:
     ping = {
         "network": "default/fabric",
         "address": "192.0.2.7",
@@ -176,6 +189,13 @@ def _checks(hosts: list[str], devices: list[str], ill: bool) -> Json:
         "remedy": None,
     }
     times = {"min": 90.0, "average": 120.0, "max": 150.0}
+    return [
+        {**ping, "client": one, "server": other, "rtt_us": times, "verdict": "pass"}
+        for one, other in itertools.pairwise(hosts)
+    ]
+
+
+def _links(hosts: list[str], devices: list[str], ill: bool) -> list[Json]:
     grown = {
         "counter": "rx_crc_errors",
         "growth": 420,
@@ -191,6 +211,10 @@ def _checks(hosts: list[str], devices: list[str], ill: bool) -> Json:
         "remedy": "clean or replace the cable and its transceivers",
     }
     good = {"verdict": "pass", "grown": [], "message": "", "remedy": None}
+    return [{**link, "host": host, **(bad if ill and host == hosts[0] else good)} for host in hosts]
+
+
+def _collectives(hosts: list[str], ill: bool) -> list[Json]:
     job = {
         "name": "nccl-rdma",
         "tool": "nccl-tests",
@@ -209,15 +233,7 @@ def _checks(hosts: list[str], devices: list[str], ill: bool) -> Json:
     }
     low_job = {"name": "nccl-tcp", "way": "tcp", "best_gbs": 9.8, "average_gbs": 4.0, "transports": ["NET/Socket"]}
     low_job |= {"verdict": "fail", "message": "9.8 GB/s is below 340 GB/s", "remedy": "let NCCL use RDMA"}
-    return {
-        "collectives": [job, {**job, **low_job}] if ill else [job],
-        "inspections": [{**inspection, "host": host, **(low if ill and host == hosts[-1] else {})} for host in hosts],
-        "pings": [
-            {**ping, "client": one, "server": other, "rtt_us": times, "verdict": "pass"}
-            for one, other in itertools.pairwise(hosts)
-        ],
-        "links": [{**link, "host": host, **(bad if ill and host == hosts[0] else good)} for host in hosts],
-    }
+    return [job, {**job, **low_job}] if ill else [job]
 
 
 def _outliers(hosts: list[str], devices: list[str]) -> list[Json]:
