@@ -14,7 +14,7 @@ import pytest
 
 
 @pytest.mark.benchmark
-def test_planner() -> None:
+def test_the_planner_keeps_its_bounds() -> None:
     script = Path(__file__).with_name("planner.py")
     generous = ["--generous"] if os.environ.get("FABRIC_RDMA_BOUNDS") == "generous" else []
     run = subprocess.run([sys.executable, str(script), *generous], capture_output=True, text=True, check=False)

@@ -15,7 +15,7 @@ import pytest
 
 
 @pytest.mark.benchmark
-def test_playbooks(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_playbooks_keep_their_bounds(capfd: pytest.CaptureFixture[str]) -> None:
     """Rows are shown as they come: all of them take an hour or two."""
     script = Path(__file__).with_name("playbooks.py")
     generous = os.environ.get("FABRIC_RDMA_BOUNDS") == "generous"

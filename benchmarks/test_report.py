@@ -14,7 +14,7 @@ import pytest
 
 
 @pytest.mark.benchmark
-def test_report() -> None:
+def test_the_report_keeps_its_bounds() -> None:
     script = Path(__file__).with_name("report.py")
     generous = ["--generous"] if os.environ.get("FABRIC_RDMA_BOUNDS") == "generous" else []
     run = subprocess.run([sys.executable, str(script), *generous], capture_output=True, text=True, check=False)

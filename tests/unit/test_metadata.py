@@ -671,7 +671,7 @@ def test_names_of_tests_say_a_rule() -> None:
     """One or two words name a subject only."""
     names = {
         f"{path.relative_to(ROOT)}::{node.name}"
-        for top in ("tests", "molecule")
+        for top in ("benchmarks", "molecule", "tests")
         for path in (ROOT / top).rglob("test_*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
