@@ -153,6 +153,7 @@ def test_headers_go_where_there_is_no_change_after_all(node: Node, package: str,
 def test_a_node_that_work_has_not_left_keeps_the_driver_it_has(node: Node, due: str, *, headers: bool) -> None:
     """To take back what an earlier run installed would reboot it under its Pods."""
     node.answers["cluster_access"] = [{"failed": True, "msg": "Unauthorized"}]
+    node.answers["node_change begun"] = [{"interrupted": None, "before": {}}]
     node.answers["driver_packages opened"] = [{"found": False}]
     if headers:
         node.answers["driver_gate"] = NO_HEADERS + WITH_HEADERS
