@@ -20,9 +20,10 @@ options:
   state:
     description:
       - Whether a change begins, or has finished.
-      - V(left) adds to the file that the change takes the node out of work. Without a file, it does nothing.
+      - V(left) adds to the file that the change takes the node out of work, and V(back) that it is back. Without a file, these do nothing.
+      - V(ended) with O(roles) takes these out of the file, and removes it with the last one.
     type: str
-    choices: [begun, left, ended]
+    choices: [begun, left, back, ended]
     required: true
   before:
     description: Facts of the node from before the change. Only what P(fabric.rdma.rdma_worse#filter) compares is kept of them.
@@ -63,7 +64,7 @@ interrupted:
   description: The earlier change that never ended, and whether it takes the node out of work. Null when there is none.
   returned: success
   type: dict
-  sample: {since: "2026-01-31T12:00:00Z", roles: [ofed], left: true}
+  sample: {since: "2026-01-31T12:00:00Z", roles: [ofed], out_of_work: true}
 """
 
 import os
@@ -101,24 +102,33 @@ def begin(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
         before, since = earlier["before"] or before, earlier["since"] or since
     # what it was going to do is as little done as what it has been
     roles = list(dict.fromkeys([*(earlier or {"roles": []})["roles"], *module.params["roles"]]))
-    wanted = dump_mark(since, roles, before, bool(earlier and earlier["left"]))
+    wanted = dump_mark(since, roles, before, bool(earlier and earlier["out_of_work"]))
     if wanted != found and not module.check_mode:
         make_directories(os.path.dirname(module.params["path"]))
         replace(module.params["path"], wanted, found)
     return {"changed": wanted != found, "before": before, "diff": shown(module, found, wanted)}
 
 
-def leave(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
-    mark = load_mark(found)
-    if mark is None or mark["before"] is None or mark["left"]:
+def move(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
+    """The node leaves work, or is back at it."""
+    mark, left = load_mark(found), module.params["state"] == "left"
+    if mark is None or mark["before"] is None or mark["out_of_work"] is left:
         return {"changed": False, "diff": shown(module, found, found)}
-    wanted = dump_mark(mark["since"], mark["roles"], mark["before"], True)
+    wanted = dump_mark(mark["since"], mark["roles"], mark["before"], left)
     if not module.check_mode:
         replace(module.params["path"], wanted, found)
     return {"changed": True, "diff": shown(module, found, wanted)}
 
 
 def end(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
+    mark, done = load_mark(found), module.params["roles"]
+    if mark and mark["before"] is not None and done and set(mark["roles"]) - set(done):
+        wanted = dump_mark(
+            mark["since"], [role for role in mark["roles"] if role not in done], mark["before"], mark["out_of_work"]
+        )
+        if wanted != found and not module.check_mode:
+            replace(module.params["path"], wanted, found)
+        return {"changed": wanted != found, "diff": shown(module, found, wanted)}
     if found is not None and not module.check_mode:
         unlink(module.params["path"])
         sync_directory(os.path.dirname(module.params["path"]))
@@ -130,7 +140,7 @@ def told(mark: t.Optional[bytes]) -> str:
     change = open_change(mark)
     if change is None:
         return ""
-    left = (load_mark(mark) or {}).get("left")
+    left = (load_mark(mark) or {}).get("out_of_work")
     roles = ", ".join(change["roles"]) or "nobody knows by which role"
     return f"a change of this node is under way: {roles}{'; it is out of work meanwhile' if left else ''}\n"
 
@@ -142,7 +152,7 @@ def shown(module: AnsibleModule, found: t.Optional[bytes], wanted: t.Optional[by
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["begun", "left", "ended"], "required": True},
+            "state": {"type": "str", "choices": ["begun", "left", "back", "ended"], "required": True},
             "before": {"type": "dict"},
             "roles": {"type": "list", "elements": "str", "default": []},
             "path": {"type": "path", "default": CHANGE},
@@ -150,7 +160,7 @@ def main() -> None:
         required_if=[("state", "begun", ["before"])],
         supports_check_mode=True,
     )
-    act = {"begun": begin, "left": leave, "ended": end}[module.params["state"]]
+    act = {"begun": begin, "left": move, "back": move, "ended": end}[module.params["state"]]
     path = module.params["path"]
     try:
         found = read(path)
@@ -163,7 +173,7 @@ def main() -> None:
         del result["diff"]
     mark = load_mark(found)
     module.exit_json(
-        interrupted=None if mark is None else {key: mark[key] for key in ("since", "roles", "left")}, **result
+        interrupted=None if mark is None else {key: mark[key] for key in ("since", "roles", "out_of_work")}, **result
     )
 
 

@@ -188,7 +188,7 @@ def main() -> None:
     except FabricError as exc:
         module.fail_json(msg=str(exc), restored=whole)
     except OSError as exc:
-        module.fail_json(msg=f"{exc.filename or params['root']}: {exc.strerror}")
+        module.fail_json(msg=f"{exc.filename or params['root']}: {exc.strerror}", restored=whole)
     if shown:
         result["diff"] = shown
     module.exit_json(**result)

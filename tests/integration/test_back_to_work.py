@@ -125,7 +125,7 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, case in CASES.items():
         there = node.directory / name
         there.mkdir()
-        interrupted = {"since": SINCE, "roles": BOTH, "left": True} if case.earlier else None
+        interrupted = {"since": SINCE, "roles": BOTH, "out_of_work": True} if case.earlier else None
         begun = {"node_change begun": [{"before": {"devices": []}, "interrupted": interrupted}]}
         (there / "answers.json").write_text(json.dumps(node.answers | begun))
         hosts[name.replace(" ", "-").replace(",", "")] = {

@@ -166,17 +166,14 @@ def test_a_node_that_work_has_not_left_keeps_the_driver_it_has(node: Node, due: 
     )
     assert "n1: Unauthorized. The driver stays as it is." in said
     # what it has noted on the node, it takes back
-    assert [call for call in node.calls() if call.startswith("node_change")] == [
-        "node_change begun",
-        "node_change ended",
-    ]
+    assert [call.split()[1] for call in node.calls() if call.startswith("node_change")] == ["begun", "left", "ended"]
     assert "TASK [fabric.rdma.ofed : restore |" not in said
     assert "driver_proof done" not in node.calls()
     restored = ["driver_packages restored"] if headers else []
     assert [call for call in packages_called(node) if call.endswith("restored")] == restored
 
 
-EARLIER = {"since": "2026-01-31T12:00:00Z", "roles": ["ofed"], "left": True}
+EARLIER = {"since": "2026-01-31T12:00:00Z", "roles": ["ofed"], "out_of_work": True}
 
 
 @pytest.mark.parametrize(("away", "back"), [(False, True), (True, False)])
@@ -194,7 +191,14 @@ def test_a_node_that_could_not_be_drained_goes_back_where_it_was_in_work(
     assert "n1: a Pod stays. The driver stays as it is." in said
     assert ("goes back" in said) is back
     assert ("It stays out of work, where an earlier run has left it." in said) is away
-    assert ("node_change ended" in node.calls()) is (back and interrupted is None)
+    assert ("node_change ended" in node.calls()) is (interrupted is None)
+    assert ("node_change back" in node.calls()) is back
+
+
+def ended_of(node: Node) -> list[list[str]]:
+    """Roles of which the note on the node was told that they are done; all of them with none."""
+    calls = map(json.loads, (node.directory / "calls").read_text().splitlines())
+    return [given.get("roles", []) for name, given in calls if name == "node_change" and given["state"] == "ended"]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +225,8 @@ def test_a_role_used_alone_returns_no_node_that_the_change_of_another_has_left_o
     assert (
         "n1 stays out of work: a change of it by roce_host, begun 2026-01-31T12:00:00Z, never finished" in said
     ) is not back
-    assert ("node_change ended" in node.calls()) is ended
+    assert ended_of(node) == ([[]] if ended else [["ofed"]])
+    assert ("node_change back" in node.calls()) is (back and not ended)
 
 
 def test_a_proof_that_is_due_is_not_forgotten_for_headers(node: Node) -> None:

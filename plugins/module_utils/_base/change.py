@@ -63,20 +63,20 @@ def _imex(facts: t.Mapping[str, t.Any]) -> t.Optional[t.Mapping[str, t.Any]]:
     return found
 
 
-def dump_mark(since: str, roles: t.Sequence[str], before: t.Mapping[str, t.Any], left: bool = False) -> bytes:
-    """The content of places.CHANGE. since: the time at which the change began, ISO 8601 in UTC. left: it takes the node out of work."""
-    mark = {"version": _VERSION, "since": since, "roles": list(roles), "before": before, "left": left}
+def dump_mark(since: str, roles: t.Sequence[str], before: t.Mapping[str, t.Any], out_of_work: bool = False) -> bytes:
+    """The content of places.CHANGE. since: the time at which the change began, ISO 8601 in UTC. out_of_work: it takes the node there."""
+    mark = {"version": _VERSION, "since": since, "roles": list(roles), "before": before, "out_of_work": out_of_work}
     return (json.dumps(mark, indent=2, sort_keys=True) + "\n").encode("utf-8")
 
 
 def load_mark(data: t.Optional[bytes]) -> t.Optional[Json]:
-    """{since, roles, before, left} of a change that has not ended; None without one.
+    """{since, roles, before, out_of_work} of a change that has not ended; None without one.
 
     A mark that cannot be read says that much: before is None, since and roles are empty.
     """
     if data is None:
         return None
-    unknown: Json = {"since": "", "roles": [], "before": None, "left": False}
+    unknown: Json = {"since": "", "roles": [], "before": None, "out_of_work": False}
     try:
         mark = json.loads(data[:_MAX_BYTES].decode("utf-8"))
     except (ValueError, RecursionError):
@@ -88,7 +88,7 @@ def load_mark(data: t.Optional[bytes]) -> t.Optional[Json]:
         "since": str(mark.get("since") or "")[:40],
         "roles": [str(role)[:60] for role in roles[:20]] if isinstance(roles, list) else [],
         "before": mark["before"],
-        "left": mark.get("left") is True,
+        "out_of_work": mark.get("out_of_work") is True,
     }
 
 

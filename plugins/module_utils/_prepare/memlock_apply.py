@@ -536,7 +536,7 @@ class _Run:
             raise
         except (FabricError, OSError) as exc:
             reason = _os_error(exc) if isinstance(exc, OSError) else str(exc)
-            if restarted and not change.files:
+            if restarted and not change.files and self._is_well(daemon):
                 # a second restart with the same files would only cost Pods another one
                 self.transaction.finish()
                 raise MemlockError(f"{reason}. No file was changed, so none is put back") from exc
@@ -550,6 +550,12 @@ class _Run:
                 f"all is done, but it could not be noted ({unkept}); the next run may restart containerd once more for nothing"
             )
         return new
+
+    def _is_well(self, daemon: Daemon) -> bool:
+        try:
+            return not check_cri(self.node, daemon.ctr, self.socket)
+        except MemlockError:
+            return False
 
     def _prove_written(self, daemon: Daemon, change: _Change) -> None:
         """The same proof with the files in their places."""

@@ -281,7 +281,9 @@ class Host:
             said = f"{exc.filename}: {exc.strerror}" if isinstance(exc, OSError) else str(exc)
             told = self._restore()
             failed = RoceError(". ".join([said, *told]))
-            failed.whole = not told[0].startswith(_NOT_WHOLE)
+            # nothing of this run, but half of an earlier one
+            half = not self._begun and bool(before["roce"]["unfinished"])
+            failed.whole = not half and not told[0].startswith(_NOT_WHOLE)
             raise failed from exc
 
     def _open(self, before: Json, plan: Plan) -> list[Json]:

@@ -82,8 +82,22 @@ def test_that_a_node_is_out_of_work_is_in_the_note(path: Path) -> None:
     assert call(path, "left")["diff"]["after"].endswith("it is out of work meanwhile\n")
     assert not call(path, "left")["changed"]
     again = begun(path, FACTS)
-    assert (again["changed"], again["interrupted"]["left"]) == (False, True)
+    assert (again["changed"], again["interrupted"]["out_of_work"]) == (False, True)
+    assert call(path, "back")["changed"]
+    assert not call(path, "back")["changed"]
+    assert begun(path, FACTS)["interrupted"]["out_of_work"] is False
     assert call(path, "ended")["changed"]
+
+
+def test_the_note_goes_with_the_last_role_that_is_done(path: Path) -> None:
+    begun(path, FACTS)
+    call(path, "begun", before=FACTS, roles=["roce_host"])
+    assert call(path, "ended", roles=["roce_host"], check=True)["changed"]
+    assert call(path, "ended", roles=["roce_host"])["changed"]
+    assert load_mark(path.read_bytes())["roles"] == ["ofed"]  # type: ignore[index]
+    assert not call(path, "ended", roles=["roce_host"])["changed"]
+    assert call(path, "ended", roles=["ofed"])["changed"]
+    assert not path.exists()
 
 
 @pytest.mark.parametrize(
@@ -93,7 +107,7 @@ def test_a_file_that_cannot_be_read_is_a_change_that_never_ended(path: Path, jun
     path.parent.mkdir()
     path.write_bytes(junk)
     result = begun(path, FACTS)
-    assert result["interrupted"] == {"since": "", "roles": [], "left": False}
+    assert result["interrupted"] == {"since": "", "roles": [], "out_of_work": False}
     assert result["before"] == snapshot(FACTS)
     assert load_mark(path.read_bytes())["before"] == snapshot(FACTS)  # type: ignore[index]
 

@@ -550,4 +550,6 @@ def test_damaged_notes_of_a_killed_run_stop_the_next(tmp_path: Path, text: str) 
         node.run()
     assert str(tmp_path / JOURNAL) in str(caught.value)
     assert str(caught.value).endswith("Nothing was changed")
+    # and nobody knows what the killed one has left
+    assert not caught.value.whole
     assert node.files() == before
