@@ -42,7 +42,9 @@ def rdma_findings(document: t.Any) -> str:
     from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.words import findings_text
 
     insist_on_mapping("rdma_findings", document, "what rdma_diagnose returns", "findings")
-    return t.cast(str, wrap_var(findings_text(document["findings"], document.get("unread") or [])))
+    looked_at = document.get("looked_at")
+    text = findings_text(document["findings"], document.get("unread") or [], looked_at)
+    return t.cast(str, wrap_var(text))
 
 
 class FilterModule:

@@ -72,7 +72,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 
 if t.TYPE_CHECKING:
-    from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port
+    from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port, Refused
     from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Pairs
     from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings
 
@@ -91,6 +91,7 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = 
     present = {str(host) for host in hosts}
     groups: dict[str, list[str]] = {}
     wanted: dict[str, list[Port]] = {}
+    refused: dict[str, list[Refused]] = {}
     try:
         checked: Settings = settings_from(settings or {})
         for name, group in view["groups"].items():
@@ -100,13 +101,18 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = 
             if live:
                 groups[name] = sorted(live)
             for host in live:
-                wanted[host] = usable_ports(view["facts"][host], want)[0]
+                wanted[host], turned = usable_ports(view["facts"][host], want)
+                if not wanted[host]:
+                    # what a cable, a switch or a subnet manager would make one of those
+                    able = usable_ports(view["facts"][host], {**want, "state": "any", "min_rate_gbps": 0})[0]
+                    places = {(row["device"], row["port"]) for row in able}
+                    refused[host] = [row for row in turned if (row["device"], row["port"]) in places]
         everyone = {**view["groups"], **view.get("unseen", {})}
         # Hosts that were lost before are missed in the result.
         expected = {host for group in everyone.values() for host in set(group["hosts"]) - set(group["replayed"])}
         wishes = {name: view["groups"][name].get("verify") for name in groups}
         if plan is None:
-            planned = pair_groups(groups, view["facts"], wanted, checked, wishes)
+            planned = pair_groups(groups, view["facts"], wanted, checked, wishes, refused)
         else:
             asked = {name: {"hosts": own, "resource": view["groups"][name]["resource"]} for name, own in groups.items()}
             planned = pair_pods(asked, view["facts"], wanted, plan, checked, wishes)

@@ -244,6 +244,15 @@ def _in_words(grown: t.Sequence[Grown], seconds: t.Optional[float], reset: t.Opt
     return ((text + time) if text else "nothing has grown") + (f"; {reset}" if reset else "")
 
 
+def _full(before: _Counts, after: _Counts) -> list[str]:
+    """Counters of errors on the wire that have stopped at their highest value, with it."""
+    return [
+        f"{name} ({before[name]})"
+        for name in sorted(before.keys() & after.keys() & _RULES.keys())
+        if _RULES[name].sort == "wire" and before[name] == after[name] == (1 << _RULES[name].bits) - 1 > 0
+    ]
+
+
 def _link(
     key: _Key, before: _Counts, after: t.Optional[_Counts], seconds: t.Optional[float], booted: bool
 ) -> LinkHealth:
@@ -269,8 +278,14 @@ def _link(
     row["grown"] = grown
     # what nobody can see has not passed
     silent = not (before.keys() & after.keys() & _RULES.keys())
-    row["verdict"] = grown[0]["verdict"] if grown else "note" if row["reset"] or silent else "pass"
+    full = [] if row["reset"] else _full(before, after)
+    row["verdict"] = grown[0]["verdict"] if grown else "note" if row["reset"] or silent or full else "pass"
     row["message"] = _UNKNOWN if silent and not row["reset"] else _in_words(grown, seconds, row["reset"])
+    if full:
+        names = f"{', '.join(full)} {'is at its' if len(full) == 1 else 'are at their'} highest value"
+        row["message"] += (
+            f"; {names}: whether more come cannot be seen until they are cleared (perfquery -R, or the driver loaded again)"
+        )
     row["remedy"] = None
     if row["verdict"] == "fail":
         sorts = {_RULES[each["counter"]].sort for each in grown if each["verdict"] == "fail"}

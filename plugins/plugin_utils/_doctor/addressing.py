@@ -139,11 +139,11 @@ def _layers(case: Case, line: Line) -> set[str]:
     return {"InfiniBand"} if _OF_INFINIBAND.search(line.log["text"][:_HEAD]) else found
 
 
-def _subnets(case: Case) -> dict[str, list[str]]:
-    """{InfiniBand subnet prefix: hosts with an active port in it}."""
+def _subnets(case: Case, hosts: t.Collection[str]) -> dict[str, list[str]]:
+    """{InfiniBand subnet prefix: those of the hosts with an active port in it}."""
     found: dict[str, set[str]] = {}
-    for host, facts in case.facts.items():
-        for device, port in _ports(facts):
+    for host in hosts:
+        for device, port in _ports(case.facts.get(host, {})):
             own = [row["gid"] for row in port["gids"] if row["index"] == 0]
             if port["link_layer"] == "InfiniBand" and port["state"] == "Active" and device["kind"] != "smi" and own:
                 found.setdefault(":".join(own[0].split(":")[:4]), set()).add(host)
@@ -151,12 +151,11 @@ def _subnets(case: Case) -> dict[str, list[str]]:
 
 
 def _different_fabrics(case: Case) -> t.Iterator[Hit]:
-    subnets = _subnets(case)
-    if len(subnets) < 2:
-        return
-    shown = [f"subnet {prefix}: {', '.join(hosts[:5])}" for prefix, hosts in sorted(subnets.items())]
     for line in _stuck(case):
-        if "InfiniBand" in _layers(case, line):
+        # groups that never meet may have fabrics of their own
+        subnets = _subnets(case, case.hosts_beside(line.log))
+        shown = [f"subnet {prefix}: {', '.join(hosts[:5])}" for prefix, hosts in sorted(subnets.items())]
+        if len(subnets) > 1 and "InfiniBand" in _layers(case, line):
             yield case.hit(line.log, [str(line), *shown[:4]])
 
 

@@ -89,6 +89,13 @@ class Case:
         own = {name: entry.get("hosts", ()) for name, entry in self.plan.get("groups", {}).items()}
         return next((name for name, hosts in {**own, **self.groups}.items() if host in hosts), "")
 
+    def hosts_beside(self, log: Log) -> set[str]:
+        """Hosts with which those of a log share a group: all where it is of no host, or of one without a group."""
+        own = {name: entry.get("hosts", ()) for name, entry in self.plan.get("groups", {}).items()}
+        members = {**own, **self.groups}
+        groups = {self.group_of(host) for host in self.hosts_of_log(log)} - {""}
+        return {host for name in groups for host in members[name]} or set(self.facts)
+
     def hosts_of_log(self, log: Log) -> tuple[str, ...]:
         return self.host_of(log["host"])
 

@@ -513,4 +513,9 @@ def read_directory(path: str) -> Material:
             if total > 4 * _MOST_BYTES:
                 raise DoctorError(f"{path} has more than {4 * _MOST_BYTES >> 20} MiB", "give it the ends of the logs")
             reader.take(name, data)
-    return reader.material()
+    found = reader.material()
+    if not count and not found["unread"]:
+        raise DoctorError(
+            f"{path} has no files", "give doctor_directory the directory of a bundle, or of logs and captures"
+        )
+    return found

@@ -13,6 +13,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     WORSE,
     Json,
     as_list,
+    as_map,
     clean,
     hosts_in_words,
     plural,
@@ -42,6 +43,7 @@ def problems_of(
         *_of_planning(plan, set(hosts)),
         *_of_nodes(nodes, [host for host in hosts if host not in seen]),
         *_of_plan(plan or {}, set(hosts)),
+        *_not_planned(plan, seen),
         *findings,
         *_of_measurements(evidence, measured, live),
     ]
@@ -78,6 +80,29 @@ def _of_plan(plan: Json, hosts: t.Collection[str]) -> list[Json]:
     return items
 
 
+def _not_planned(plan: Json | None, seen: t.Collection[str]) -> list[Json]:
+    """Hosts of which there are facts, and that the plan does not know: they came after it, or it is that of another inventory."""
+    if plan is None or not isinstance(plan.get("hosts"), list):
+        return []
+    left = set(seen) - set(map(str, plan["hosts"]))
+    if not left:
+        return []
+    text = f"{plural(len(left), 'host')} not in the plan: run the playbook plan for all hosts of the group"
+    return [{"state": "warn", "text": text, "hosts": hosts_in_words(sorted(left))}]
+
+
+def _hosts_of(evidence: Shown) -> set[str]:
+    """Hosts that were measured or looked at, or of which it is said why not."""
+    found = {
+        str(row.get("host")) for key in ("untested", "inspections") for row in map(as_map, as_list(evidence.get(key)))
+    }
+    for key in ("tests", "pings"):
+        for row in map(as_map, as_list(evidence.get(key))):
+            for side in (row.get("client"), row.get("server")):
+                found.add(str(as_map(side).get("host") if isinstance(side, t.Mapping) else side))
+    return found
+
+
 def _of_nodes(nodes: list[tuple[str, Json]], missing: t.Collection[str]) -> list[Json]:
     """What is wrong with nodes, those of which one thing can be said in one item. missing: hosts without facts."""
     items: list[Json] = []
@@ -107,6 +132,10 @@ def _of_measurements(evidence: Shown, measured: list[Json], expected: t.Collecti
     if expected and (earlier or not total):
         text = f"nothing was measured in this run, although {plural(len(expected), 'host')} could have been"
         items.append({"state": "warn", "text": text, "hosts": hosts_in_words(expected)})
+    left = set(expected) - _hosts_of(evidence)
+    if left and total and not earlier:
+        text = f"{plural(len(left), 'host')} without a result, though to be measured in this run"
+        items.append({"state": "warn", "text": text, "hosts": hosts_in_words(sorted(left))})
     if earlier and total:
         text = f"measured earlier: {earlier}, not in this run"
         items.append({"state": "info", "text": text, "hosts": None})

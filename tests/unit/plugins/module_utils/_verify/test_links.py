@@ -155,8 +155,31 @@ def test_a_driver_that_was_loaded_again_counts_from_zero() -> None:
 
 def test_an_error_counter_stops_and_does_not_wrap() -> None:
     assert compared(reading(symbol_error=65_000), reading(symbol_error=65_535))["grown"][0]["growth"] == 535
-    assert compared(reading(symbol_error=65_535), reading(symbol_error=65_535))["verdict"] == "pass"
+    assert compared(reading(symbol_error=65_535), reading(symbol_error=65_535))["verdict"] == "note"
     assert compared(reading(port_xmit_wait=2**32 - 1), reading(port_xmit_wait=5))["reset"]
+
+
+@pytest.mark.parametrize(
+    ("counters", "named"),
+    [
+        ({"symbol_error": 65535, "link_downed": 254}, ["symbol_error (65535) is at its highest value"]),
+        ({"local_link_integrity_errors": 15}, ["local_link_integrity_errors (15) is at its highest value"]),
+        (
+            {"link_downed": 255, "symbol_error": 65535},
+            ["link_downed (255), symbol_error (65535) are at their highest value"],
+        ),
+        # of those that tell of no error on the wire, many stand there
+        ({"port_xmit_wait": 2**32 - 1, "symbol_error": 65534}, []),
+    ],
+)
+def test_a_counter_that_has_stopped_has_not_passed(counters: dict[str, int], named: list[str]) -> None:
+    """The worst link of a fabric has long counted as far as it can."""
+    row = compared(reading(**counters, **PACKETS), reading(108, **counters, **MOVED))
+    assert (row["verdict"], row["remedy"]) == ("note" if named else "pass", None)
+    assert [words for words in named if words in row["message"]] == named
+    assert ("perfquery -R" in row["message"]) is bool(named)
+    grown = compared(reading(**counters, port_rcv_errors=0), reading(108, **counters, port_rcv_errors=1))
+    assert grown["verdict"] == "fail"
 
 
 def test_a_host_that_was_booted_meanwhile() -> None:

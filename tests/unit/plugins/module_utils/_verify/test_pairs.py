@@ -21,12 +21,14 @@ from hypothesis import given, strategies as st
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.filter.rdma_evidence import rdma_evidence
 from ansible_collections.fabric.rdma.plugins.filter.rdma_pairs import rdma_pairs
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.evidence import build_evidence
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import pair_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings, settings_from
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.tables import evidence_table
-from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT
 
 RECORDED = Path(__file__).parent / "perftest"
 DEFAULT_PREFIX = "fe80:0000:0000:0000"
@@ -187,6 +189,35 @@ def test_what_cannot_be_measured_is_named() -> None:
         ("b", "the port is Init, only Active ports carry traffic", True),
         ("c", "no port of the host is wanted and usable", False),
     ]
+
+
+def test_a_host_that_lost_all_its_ports_is_a_defect() -> None:
+    """It would measure nothing, and nothing would fail."""
+    facts = {name: gather(open_tree(str(CAPTURES / "ib-v100-1.capture"))) for name in ("n1", "n2")}
+    for own in facts.values():
+        for device in own["devices"]:
+            for port in device["ports"]:
+                port["state"] = "Down"
+    group = {
+        "hosts": ["n1", "n2"],
+        "want": {"link_layer": "InfiniBand"},
+        "replayed": [],
+        "verify": None,
+        "resource": None,
+    }
+
+    def rows(**want: t.Any) -> list[tuple[str, bool]]:
+        own = {**group, "want": {**group["want"], **want}}
+        planned = rdma_pairs({"groups": {"g": own}, "facts": facts}, ["n1", "n2"])
+        assert planned["rounds"] == []
+        return [(row["reason"], row["defect"]) for row in planned["untested"]["g"]]
+
+    found = rows()
+    assert [defect for _reason, defect in found] == [True, True]
+    assert all("mlx5_0 port 1: port is Down" in reason and "mlx5_1 port 1" in reason for reason, _defect in found)
+    # one that has none of the kind is no defect
+    assert rows(exclude=["mlx5_0", "mlx5_1"]) == [("no port of the host is wanted and usable", False)] * 2
+    assert rows(link_layer="Ethernet") == [("no port of the host is wanted and usable", False)] * 2
 
 
 def test_each_host_knows_its_role_and_peer_in_each_round() -> None:

@@ -455,6 +455,8 @@ def test_no_member_of_an_archive_gets_out_of_it(tmp_path: Path) -> None:
 def test_a_directory_that_is_missing_or_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DoctorError, match="is not a directory"):
         read_directory(str(tmp_path / "none"))
+    with pytest.raises(DoctorError, match="has no files"):
+        read_directory(str(tmp_path))
     monkeypatch.setattr(directory, "_MOST_FILES", 1)
     for name in "ab":
         (tmp_path / name).write_text("x")

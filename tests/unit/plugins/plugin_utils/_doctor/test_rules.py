@@ -180,6 +180,17 @@ def test_a_failure_with_a_known_limit_is_reported_once() -> None:
     assert "rdma_memlock" in finding["remedy"]
 
 
+def test_fabrics_of_groups_that_never_meet_are_no_cause() -> None:
+    """A queue pair that fails has another one, where only hosts of other groups are in other subnets."""
+
+    def found(**groups: list[str]) -> set[str]:
+        given = samples.said(" Link type       : IB", samples.RTR, facts=samples.DIFFERENT, groups=groups)
+        return {each["id"] for each in diagnose(given) if each["id"].startswith("qp-")}
+
+    assert found(one=[samples.HOST, samples.OTHER]) == found() == {"qp-different-fabrics"}
+    assert found(one=[samples.HOST], two=[samples.OTHER]) == {"qp-infiniband-way"}
+
+
 def test_the_remedy_names_what_is_known() -> None:
     """The address of the GID, the ports of the plan, the DaemonSet to restart."""
     remedies = {rule: found(samples.samples()[rule][0], rule)[0]["remedy"] for rule in IDS}

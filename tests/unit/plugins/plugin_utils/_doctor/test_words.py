@@ -23,4 +23,8 @@ def test_the_text_fits_and_has_everything() -> None:
 
 def test_nothing_is_said_to_be_nothing() -> None:
     assert findings_text([]) == "Nothing that a rule knows is wrong\n"
+    some = {"hosts": 0, "nodes": 0, "pods": 0, "logs": 1}
+    assert findings_text([], [], some) == "Nothing that a rule knows is wrong\n"
+    # and what nobody looked at is not well
+    assert findings_text([], [], {**some, "logs": 0}).startswith("Nothing was looked at: ")
     assert findings_text([], ["no cluster"]).endswith("Not looked at:\n         no cluster\n")

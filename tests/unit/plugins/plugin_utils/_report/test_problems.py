@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.problems import problems_of, state_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import render_summary
 from ansible_collections.fabric.rdma.tests.unit.contracts import plan_group
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
@@ -100,3 +102,58 @@ def test_a_class_split_is_no_warning(sample: dict[str, Any]) -> None:
     assert {item["state"] for item in group["problems"]} == {"info"}
     sample["plan"]["groups"]["ib-a100"]["warnings"].append("something else")
     assert group_of(sample)["state"] == "warn"
+
+
+# --- parts of a group ------------------------------------------------------------------------------------------------
+
+Json = dict[str, Any]
+HOSTS = ["n1", "n2", "n3", "n4"]
+NODES: list[tuple[str, Json]] = [(host, {"notes": []}) for host in HOSTS]
+MEASURED: list[Json] = [{"failed": 0, "count": 1}]
+BETWEEN: Json = {"client": {"host": "n1"}, "server": {"host": "n2"}}
+
+
+def told(plan: Json, evidence: Json, expected: Sequence[str] = HOSTS) -> tuple[str, list[tuple[str, str | None]]]:
+    whole: Any = {"tests": [], "untested": [], **evidence}
+    found = problems_of(plan, HOSTS, NODES, whole, MEASURED, list(expected))
+    return state_of(found, True), [
+        (item["text"], (item["hosts"] or {}).get("inline")) for item in found if item["state"] == "warn"
+    ]
+
+
+ALL: Json = {"tests": [BETWEEN, {"client": {"host": "n3"}, "server": {"host": "n4"}}]}
+
+
+@pytest.mark.parametrize(
+    ("planned", "words"),
+    [
+        (HOSTS, []),
+        (["n1", "n2", "n3"], [("1 host not in the plan: run the playbook plan for all hosts of the group", "n4")]),
+        # that of another inventory
+        (["x1"], [("4 hosts not in the plan: run the playbook plan for all hosts of the group", "n1, n2, n3, n4")]),
+    ],
+)
+def test_hosts_that_the_plan_does_not_know_are_named(planned: list[str], words: list[tuple[str, str]]) -> None:
+    assert told({"hosts": planned}, ALL) == ("warn" if words else "ok", words)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "expected", "hosts"),
+    [
+        (ALL, HOSTS, None),
+        ({"tests": [BETWEEN]}, HOSTS, "n3, n4"),
+        ({"tests": [BETWEEN]}, ["n1", "n2"], None),
+        # of which it is said why, or what was seen in their Pods
+        (
+            {"tests": [BETWEEN], "untested": [{"host": "n3", "reason": "no"}], "inspections": [{"host": "n4"}]},
+            HOSTS,
+            None,
+        ),
+        ({"tests": [BETWEEN], "pings": [{"client": "n3", "server": "n4"}]}, HOSTS, None),
+    ],
+)
+def test_hosts_that_were_to_be_measured_and_have_no_result_are_named(
+    evidence: Json, expected: list[str], hosts: str | None
+) -> None:
+    text = "2 hosts without a result, though to be measured in this run"
+    assert told({"hosts": HOSTS}, evidence, expected) == (("warn", [(text, hosts)]) if hosts else ("ok", []))
