@@ -113,7 +113,9 @@ MEASURED: list[Json] = [{"failed": 0, "count": 1}]
 BETWEEN: Json = {"client": {"host": "n1"}, "server": {"host": "n2"}}
 
 
-def told(plan: Json, evidence: Json, expected: Sequence[str] = HOSTS) -> tuple[str, list[tuple[str, str | None]]]:
+def told(
+    plan: Json, evidence: Json, expected: Sequence[str] = ("n1", "n2", "n3", "n4")
+) -> tuple[str, list[tuple[str, str | None]]]:
     whole: Any = {"tests": [], "untested": [], **evidence}
     found = problems_of(plan, HOSTS, NODES, whole, MEASURED, list(expected))
     return state_of(found, True), [
