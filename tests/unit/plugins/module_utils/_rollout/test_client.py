@@ -345,10 +345,8 @@ def test_what_is_not_an_object_is_not_taken_for_one_or_for_none(tmp_path: Path, 
 
 
 def test_a_version_without_a_list_of_kinds_does_not_count_as_one_without_kinds(tmp_path: Path) -> None:
-    with (
-        kube_of(tmp_path, {"/apis/example.com/v1": (200, '{"status": "UP"}')}) as kube,
-        pytest.raises(Unreachable, match="something other than a list"),
-    ):
+    answers = {"/apis/example.com/v1": (200, '{"status": "UP"}')}
+    with kube_of(tmp_path, answers) as kube, pytest.raises(Unreachable, match="something other than a list"):
         kube.kinds("example.com/v1")
 
 

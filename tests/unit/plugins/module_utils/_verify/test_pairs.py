@@ -215,7 +215,7 @@ def test_a_host_that_lost_all_its_ports_is_a_defect() -> None:
     found = rows()
     assert [defect for _reason, defect in found] == [True, True]
     assert all("mlx5_0 port 1: port is Down" in reason and "mlx5_1 port 1" in reason for reason, _defect in found)
-    # one that has none of the kind is no defect
+    # nothing is wrong with one that has none of the kind
     assert rows(exclude=["mlx5_0", "mlx5_1"]) == [("no port of the host is wanted and usable", False)] * 2
     assert rows(link_layer="Ethernet") == [("no port of the host is wanted and usable", False)] * 2
 
