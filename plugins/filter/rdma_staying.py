@@ -48,7 +48,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insi
 
 
 def rdma_staying(pods: t.Any, before: t.Any) -> list[str]:
-    from ansible_collections.fabric.rdma.plugins.module_utils._prepare.drains import staying
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.drains import staying
 
     insist_on_list("rdma_staying", pods, "Pods")
     insist_on_list("rdma_staying", before, "Pods")

@@ -76,7 +76,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import (
     dump_mark,
     load_mark,
-    open_change,
     snapshot,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import difference
@@ -103,10 +102,16 @@ def begin(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
     # what it was going to do is as little done as what it has been
     roles = list(dict.fromkeys([*(earlier or {"roles": []})["roles"], *module.params["roles"]]))
     wanted = dump_mark(since, roles, before, bool(earlier and earlier["out_of_work"]))
-    if wanted != found and not module.check_mode:
+    if not module.check_mode:
         make_directories(os.path.dirname(module.params["path"]))
+    return {**written(module, found, wanted), "before": before}
+
+
+def written(module: AnsibleModule, found: t.Optional[bytes], wanted: bytes) -> Json:
+    """Another note in the place of the one that is there."""
+    if wanted != found and not module.check_mode:
         replace(module.params["path"], wanted, found)
-    return {"changed": wanted != found, "before": before, "diff": shown(module, found, wanted)}
+    return {"changed": wanted != found, "diff": shown(module, found, wanted)}
 
 
 def move(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
@@ -114,10 +119,7 @@ def move(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
     mark, left = load_mark(found), module.params["state"] == "left"
     if mark is None or mark["before"] is None or mark["out_of_work"] is left:
         return {"changed": False, "diff": shown(module, found, found)}
-    wanted = dump_mark(mark["since"], mark["roles"], mark["before"], left)
-    if not module.check_mode:
-        replace(module.params["path"], wanted, found)
-    return {"changed": True, "diff": shown(module, found, wanted)}
+    return written(module, found, dump_mark(mark["since"], mark["roles"], mark["before"], left))
 
 
 def end(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
@@ -126,9 +128,7 @@ def end(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
         wanted = dump_mark(
             mark["since"], [role for role in mark["roles"] if role not in done], mark["before"], mark["out_of_work"]
         )
-        if wanted != found and not module.check_mode:
-            replace(module.params["path"], wanted, found)
-        return {"changed": wanted != found, "diff": shown(module, found, wanted)}
+        return written(module, found, wanted)
     if found is not None and not module.check_mode:
         unlink(module.params["path"])
         sync_directory(os.path.dirname(module.params["path"]))
@@ -137,12 +137,11 @@ def end(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
 
 def told(mark: t.Optional[bytes]) -> str:
     """A mark as the difference shows it: which roles change the node, since when is not news."""
-    change = open_change(mark)
+    change = load_mark(mark)
     if change is None:
         return ""
-    left = (load_mark(mark) or {}).get("out_of_work")
     roles = ", ".join(change["roles"]) or "nobody knows by which role"
-    return f"a change of this node is under way: {roles}{'; it is out of work meanwhile' if left else ''}\n"
+    return f"a change of this node is under way: {roles}{'; it is out of work meanwhile' if change['out_of_work'] else ''}\n"
 
 
 def shown(module: AnsibleModule, found: t.Optional[bytes], wanted: t.Optional[bytes]) -> dict[str, str]:

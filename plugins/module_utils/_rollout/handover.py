@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRANET_DRIVER
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import quantity
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import quantity, requested
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience, wait_until_right
 
 __all__ = ["CONDITIONS", "Condition", "Seen", "unmet", "wait_for_conditions"]
@@ -93,23 +93,12 @@ def _allocatable(condition: Condition, seen: Seen) -> list[str]:
     return found
 
 
-def _containers(pod: Json) -> t.Iterator[Json]:
-    yield from pod["spec"].get("containers") or ()
-    yield from pod["spec"].get("initContainers") or ()
-
-
 def _not_requested(condition: Condition, seen: Seen) -> list[str]:
     found = []
     for pod in seen["pods"]:
         if pod["spec"].get("nodeName") not in condition["nodes"]:
             continue
-        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-            continue
-        asked: set[str] = set()
-        for container in _containers(pod):
-            own = container.get("resources") or {}
-            asked |= {*(own.get("limits") or {}), *(own.get("requests") or {})}
-        for resource in sorted(asked & set(condition["resources"])):
+        for resource in sorted(requested(pod) & set(condition["resources"])):
             found.append(
                 f"Pod {pod['metadata'].get('namespace')}/{_name(pod)} on node {pod['spec']['nodeName']} has {resource}"
             )

@@ -35,6 +35,7 @@ __all__ = [
     "comparable",
     "describe",
     "explain",
+    "has_ended",
     "label_changes",
     "lost_labels",
     "other_managers",
@@ -42,6 +43,7 @@ __all__ = [
     "pod_trouble",
     "quantity",
     "removals",
+    "requested",
     "same",
     "some",
     "stale_on_node",
@@ -370,9 +372,14 @@ def pod_trouble(pod: t.Mapping[str, t.Any]) -> t.Optional[str]:
 # --- stale resources -------------------------------------------------------------------------------------------------
 
 
+def has_ended(pod: t.Mapping[str, t.Any]) -> bool:
+    """Whether nothing of a Pod runs any more, nor will."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
 def requested(pod: t.Mapping[str, t.Any]) -> set[str]:
     """Resources that a Pod asks for, in any of its containers or for itself. A Pod that has ended asks for nothing."""
-    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+    if has_ended(pod):
         return set()
     spec = pod.get("spec") or {}
     holders = [

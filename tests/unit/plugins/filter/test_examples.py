@@ -28,7 +28,10 @@ PYTHON = {"str": str, "int": int, "list": list, "dict": dict, "bool": bool, "flo
 # RETURN says whose form the result has.
 AS_ANOTHER = {"rdma_merged_plan": "rdma_selectors", "rdma_link_health": "rdma_evidence"}
 HOSTS = ["ib-a100-1", "ib-a100-2"]
-POD = {"metadata": {"namespace": "training", "name": "job-0", "uid": "1", "deletionTimestamp": "2026-01-31T12:00:30Z"}}
+POD = {
+    "metadata": {"namespace": "training", "name": "job-0", "uid": "1", "deletionTimestamp": "2026-01-31T12:00:30Z"},
+    "spec": {},
+}
 # What stands for a text of the module documentation that has not to be a template.
 TRUSTED: t.Callable[[str], str] = getattr(template, "trust_as_template", lambda text: text)
 # Keys of a result that are names of the site (hosts, groups, files) or of a chart, and not of RETURN.

@@ -8,9 +8,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from hypothesis import given, strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.drains import staying
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.drains import staying
 
 Json = dict[str, t.Any]
 EVERYTHING: Json = {"operator": "Exists"}
@@ -70,22 +69,3 @@ def test_what_a_drain_leaves_does_not_count(stays: Json) -> None:
 def test_a_pod_of_nobody_counts() -> None:
     """One that somebody has allowed to be deleted (force)."""
     assert staying([pod(owner="")], [pod(owner="")]) == ["training/job (not told to end)"]
-
-
-ODD = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda each: st.lists(each, max_size=2),
-    max_leaves=4,
-)
-
-
-@given(
-    st.lists(
-        st.dictionaries(
-            st.sampled_from(["metadata", "spec", "status"]),
-            ODD | st.dictionaries(st.sampled_from(["tolerations", "ownerReferences", "annotations"]), ODD),
-        )
-    )
-)
-def test_odd_pods_count_rather_than_be_overlooked(pods: list[Json]) -> None:
-    assert len(staying(pods, pods)) == len(pods)
