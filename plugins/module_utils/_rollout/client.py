@@ -27,7 +27,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import FIELD_MANAGER, describe, explain
 
-__all__ = ["CONNECTION_OPTIONS", "Kube", "KubeError", "NotServed", "Unreachable", "library", "redacted"]
+__all__ = ["CONNECTION_OPTIONS", "Kube", "KubeError", "NotServed", "Unreachable", "base_path", "library", "redacted"]
 
 Json = t.Dict[str, t.Any]
 
@@ -73,7 +73,8 @@ def redacted(text: str, values: t.Any) -> str:
     return without_password(text)
 
 
-def _base(version: str) -> str:
+def base_path(version: str) -> str:
+    """Where an API version lies."""
     return ("/apis/" if "/" in version else "/api/") + version
 
 
@@ -302,13 +303,7 @@ class Kube:
             group, _slash, number = version.rpartition("/")
             return number in self.served().get(group, [])
         plural = below[2] if below[0] == "namespaces" and len(below) > 2 else below[0]
-        # whoever removes its objects goes on with what they were called
-        known = self._kinds.pop(version, None)
-        try:
-            return any(plural == name for name, _namespaced in self.kinds(version).values())
-        finally:
-            if known is not None:
-                self._kinds[version] = known
+        return any(plural == name for name, _namespaced in self._ask_kinds(version).values())
 
     def _asked(
         self,
@@ -419,16 +414,19 @@ class Kube:
     def kinds(self, version: str) -> dict[str, tuple[str, bool]]:
         """{kind: (what it is called in paths, whether it has a namespace)} of an API version, empty when the cluster has none of it."""
         if version not in self._kinds:
-            doing = "look up " + version
-            found = self._found(_base(version), doing)
-            if found is not None:
-                self._insist_on("resources", found, doing)
-            self._kinds[version] = {
-                each["kind"]: (each["name"], bool(each["namespaced"]))
-                for each in (found or {}).get("resources") or []
-                if "/" not in each["name"]
-            }
+            self._kinds[version] = self._ask_kinds(version)
         return self._kinds[version]
+
+    def _ask_kinds(self, version: str) -> dict[str, tuple[str, bool]]:
+        doing = "look up " + version
+        found = self._found(base_path(version), doing)
+        if found is not None:
+            self._insist_on("resources", found, doing)
+        return {
+            each["kind"]: (each["name"], bool(each["namespaced"]))
+            for each in (found or {}).get("resources") or []
+            if "/" not in each["name"]
+        }
 
     def forget_kinds(self) -> None:
         """Kinds are looked up again: definitions have come or gone."""
@@ -447,7 +445,7 @@ class Kube:
         plural, namespaced = known[kind]
         metadata = item["metadata"]
         place = f"/namespaces/{metadata['namespace']}" if namespaced else ""
-        return f"{_base(version)}{place}/{plural}/{metadata['name']}"
+        return f"{base_path(version)}{place}/{plural}/{metadata['name']}"
 
     # what changes
 

@@ -10,7 +10,7 @@ import urllib.parse
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import code_of, patiently
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, base_path
 
 __all__ = ["objects_of"]
 
@@ -45,7 +45,7 @@ def objects_of(
             return None
         plural, namespaced = known[kind]
         within = f"/namespaces/{urllib.parse.quote(namespace, safe='')}" if namespaced and namespace else ""
-        path = f"{'/apis/' if '/' in version else '/api/'}{version}{within}/{plural}"
+        path = f"{base_path(version)}{within}/{plural}"
         if name is not None:
             item = kube.find(f"{path}/{urllib.parse.quote(name, safe='')}", f"read {kind} {name}")
             found = [] if item is None else [item]
