@@ -108,7 +108,7 @@ backup_files:
   sample: {/etc/sysctl.d/99-fabric-rdma-roce.conf: "/etc/sysctl.d/99-fabric-rdma-roce.conf.1234.2026-11-21@05:30:00~"}
 restored:
   description: Whether the host is as it was before the failure. The message says what is not.
-  returned: failure that the module itself has noticed
+  returned: failure reported by the module itself
   type: bool
   sample: true
 problems:

@@ -13,7 +13,9 @@ import sys
 import typing as t
 
 import pytest
+import yaml
 
+from ansible_collections.fabric.rdma.tests.integration.conftest import ROOT
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import stand_in
 
 if t.TYPE_CHECKING:
@@ -23,6 +25,12 @@ if t.TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
+# What the play that changes nodes knows besides.
+PLAY = next(
+    play["vars"]
+    for play in yaml.safe_load((ROOT / "playbooks" / "prepare.yml").read_text())
+    if "__prepare_nobody" in play.get("vars", {})
+)
 SINCE = "2026-01-31T12:00:00Z"
 
 
@@ -46,6 +54,8 @@ class Case(t.NamedTuple):
     stayed: bool = False
     # an earlier run has taken it out of work, and this one knows no cluster
     unknown: bool = False
+    # whether the earlier run had come so far
+    out: bool = True
 
 
 MEMLOCK = ["containerd_memlock"]
@@ -67,6 +77,9 @@ CASES = {
         BOTH, True, "ofed", back=True, ended=False, earlier=True, stayed=True
     ),
     "out of work, and no cluster known": Case(MEMLOCK, None, None, back=False, ended=False, earlier=True, unknown=True),
+    "in work, and no cluster known": Case(
+        MEMLOCK, None, None, back=False, ended=True, earlier=True, unknown=True, out=False
+    ),
     "driver refused": Case(BOTH, None, "ofed", back=False, ended=True),
     "driver refused after half a change": Case(BOTH, None, "ofed", back=False, ended=False, earlier=True),
     "driver failed and was put back": Case(BOTH, True, "ofed", back=True, ended=True),
@@ -125,7 +138,7 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, case in CASES.items():
         there = node.directory / name
         there.mkdir()
-        interrupted = {"since": SINCE, "roles": BOTH, "out_of_work": True} if case.earlier else None
+        interrupted = {"since": SINCE, "roles": BOTH, "out_of_work": case.out} if case.earlier else None
         begun = {"node_change begun": [{"before": {"devices": []}, "interrupted": interrupted}]}
         (there / "answers.json").write_text(json.dumps(node.answers | begun))
         hosts[name.replace(" ", "-").replace(",", "")] = {
@@ -137,6 +150,8 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "__prepare_roles": case.roles,
             "__prepare_away": case.roles != MEMLOCK and bool(case.roles) and not case.unforeseen,
             "__prepare_lost": [],
+            "__prepare_kubeconfig": PLAY["__prepare_kubeconfig"],
+            "__prepare_nobody": PLAY["__prepare_nobody"],
             "__prepare_decision": {},
             **{
                 key: value
@@ -168,7 +183,10 @@ def test_a_node_goes_back_to_work_only_when_it_is_fit(name: str, changed: Path) 
     assert any(module == "node_change" and given["state"] == "ended" for module, given in calls) is case.ended
     failed = case.fails is not None or not (case.back or case.ended)
     assert outcome["state"] == ("failed" if failed else "finished")
-    if case.unknown:
+    assert any(module == "node_change" and given["state"] == "back" for module, given in calls) is (
+        case.earlier and case.stayed
+    )
+    if case.unknown and case.out:
         assert (
             "took it out of work and never finished, and nothing puts it back without rdma_kubeconfig"
             in outcome["message"]

@@ -148,7 +148,7 @@ def test_headers_go_where_there_is_no_change_after_all(node: Node, package: str,
     assert packages_called(node) == ["driver_packages checked", "driver_packages opened", *closed, *restored]
 
 
-@pytest.mark.parametrize("due", ["driver", "activate", "prove"])
+@pytest.mark.parametrize("due", ["driver", "prove"])
 @pytest.mark.parametrize("headers", [False, True])
 def test_a_node_that_work_has_not_left_keeps_the_driver_it_has(node: Node, due: str, *, headers: bool) -> None:
     """To take back what an earlier run installed would reboot it under its Pods."""
@@ -166,7 +166,7 @@ def test_a_node_that_work_has_not_left_keeps_the_driver_it_has(node: Node, due: 
     )
     assert "n1: Unauthorized. The driver stays as it is." in said
     # what it has noted on the node, it takes back
-    assert [call.split()[1] for call in node.calls() if call.startswith("node_change")] == ["begun", "left", "ended"]
+    assert [call.split()[1] for call in node.calls() if call.startswith("node_change")] == ["begun", "ended"]
     assert "TASK [fabric.rdma.ofed : restore |" not in said
     assert "driver_proof done" not in node.calls()
     restored = ["driver_packages restored"] if headers else []
@@ -176,10 +176,10 @@ def test_a_node_that_work_has_not_left_keeps_the_driver_it_has(node: Node, due: 
 EARLIER = {"since": "2026-01-31T12:00:00Z", "roles": ["ofed"], "out_of_work": True}
 
 
-@pytest.mark.parametrize(("away", "back"), [(False, True), (True, False)])
+@pytest.mark.parametrize("away", [False, True])
 @pytest.mark.parametrize("interrupted", [None, EARLIER])
 def test_a_node_that_could_not_be_drained_goes_back_where_it_was_in_work(
-    node: Node, interrupted: dict[str, t.Any] | None, *, away: bool, back: bool
+    node: Node, interrupted: dict[str, t.Any] | None, *, away: bool
 ) -> None:
     """What an earlier run has left open stays so."""
     tasks = node.collection / "roles" / "ofed" / "tasks"
@@ -189,14 +189,14 @@ def test_a_node_that_could_not_be_drained_goes_back_where_it_was_in_work(
     node.answers["node_change begun"] = [{"interrupted": interrupted, "before": {}}]
     said = node.play(INSTALLS, ofed_kubeconfig="/kubeconfig")
     assert "n1: a Pod stays. The driver stays as it is." in said
-    assert ("goes back" in said) is back
+    assert ("goes back" in said) is not away
     assert ("It stays out of work, where an earlier run has left it." in said) is away
     assert ("node_change ended" in node.calls()) is (interrupted is None)
-    assert ("node_change back" in node.calls()) is back
+    assert ("node_change back" in node.calls()) is not away
 
 
 def ended_of(node: Node) -> list[list[str]]:
-    """Roles of which the note on the node was told that they are done; all of them with none."""
+    """Roles of which the note on the node was told that they are done."""
     calls = map(json.loads, (node.directory / "calls").read_text().splitlines())
     return [given.get("roles", []) for name, given in calls if name == "node_change" and given["state"] == "ended"]
 
@@ -225,8 +225,53 @@ def test_a_role_used_alone_returns_no_node_that_the_change_of_another_has_left_o
     assert (
         "n1 stays out of work: a change of it by roce_host, begun 2026-01-31T12:00:00Z, never finished" in said
     ) is not back
-    assert ended_of(node) == ([[]] if ended else [["ofed"]])
+    # what it was to do is done; what the other one was to do is not
+    assert ended_of(node) == ([["ofed"]] if back else [])
     assert ("node_change back" in node.calls()) is (back and not ended)
+
+
+@pytest.mark.parametrize(
+    ("roles", "found", "back"), [(["ofed"], False, False), (["ofed"], True, True), (["roce_host"], False, True)]
+)
+def test_half_a_driver_of_a_killed_run_goes_to_no_work(
+    node: Node, roles: list[str], *, found: bool, back: bool
+) -> None:
+    """Where nothing was remembered, what this run found is what stays: it may be half of the earlier one's."""
+    tasks = node.collection / "roles" / "ofed" / "tasks"
+    (tasks / "drain.yml").write_text(
+        json.dumps([{"ansible.builtin.set_fact": {"ofed_drained": True, "ofed_was_away": False}}])
+    )
+    (tasks / "uncordon.yml").write_text(json.dumps([{"ansible.builtin.debug": {"msg": "goes back"}}]))
+    node.answers["node_change begun"] = [{"interrupted": {**EARLIER, "roles": roles}, "before": INBOX}]
+    node.answers["driver_packages restored"] = [{**RESTORED, "found": found}]
+    said = node.play(DOES_NOT_INSTALL, ofed_kubeconfig="/kubeconfig")
+    assert "dpkg: no space left" in said
+    assert ("goes back" in said) is back
+    assert ("It stays out of work" in said) is not back
+    assert bool(ended_of(node)) is back
+
+
+def leftover(*roles: str) -> dict[str, t.Any]:
+    """Facts of a node that has all it should, with the note of a run that was killed."""
+    return {"ansible_facts": {"rdma": {**json.loads(json.dumps(WORKS)), "change": {"since": "", "roles": list(roles)}}}}
+
+
+@pytest.mark.parametrize(
+    ("roles", "back"), [(("ofed",), True), (("ofed", "storage_prereqs"), False), (("storage_prereqs",), None)]
+)
+def test_a_node_left_out_of_work_is_never_passed_over_in_silence(
+    node: Node, roles: tuple[str, ...], *, back: bool | None
+) -> None:
+    """By a role used alone that has nothing to do there: it puts it back, or says whose change is open."""
+    tasks = node.collection / "roles" / "ofed" / "tasks"
+    (tasks / "uncordon.yml").write_text(json.dumps([{"ansible.builtin.debug": {"msg": "goes back"}}]))
+    node.answers["ib_facts"] = [leftover(*roles)]
+    node.answers["node_change begun"] = [{"interrupted": {**EARLIER, "roles": list(roles)}, "before": INBOX}]
+    needs = {**NEEDS_ACTIVATION, "activate": False, "needed": False}
+    said = node.play(INSTALLS, ofed_kubeconfig="/kubeconfig", __ofed_needs=needs)
+    assert ("goes back" in said) is (back is True)
+    assert ("n1 stays out of work: a change of it by storage_prereqs" in said) is (back is False)
+    assert ("failed=0" in said) is (back is not False)
 
 
 def test_a_proof_that_is_due_is_not_forgotten_for_headers(node: Node) -> None:

@@ -240,7 +240,7 @@ MOST_LINES = {
     "perftest": 1620,
     # also on which nodes no Pod starts, so that one costs a single wait
     "pod_traffic": 4000,
-    "roce_host": 4070,
+    "roce_host": 4120,
     "rollout": 2800,
     "rollout_departures": 2650,
     "rollout_lease": 1650,

@@ -47,7 +47,7 @@ def imex_needs(facts: t.Mapping[str, t.Any], wish: t.Optional[t.Mapping[str, t.A
         before = imex["remembered"] or {"enabled": imex["enabled"], "running": runs}
         found.update(needed=True, reasons=reasons, action="mask", before=before, drain=runs)
         found["was"] = _now(imex)
-        # one that runs and did not was started by somebody since: no run of ours was killed in that
+        # one that runs now and did not then was started by somebody since, not left so by a killed run of ours
         if imex["remembered"] is not None and not imex["masked"] and (before["running"] or not runs):
             found["was"] = {**before, "masked": False, "remembered": None}
     elif consent == "restore" and imex["remembered"] is not None:

@@ -159,8 +159,8 @@ class _Run:
             if not self.unread:
                 raise
             raise MemlockError(
-                f"{exc}. Before that, the files were put back that a run which began at {(died or {})['since']} and was killed had "
-                "changed. containerd has not read them yet: the next run restarts it"
+                f"{exc}. Before that, this run restored the files that a run begun at {(died or {})['since']} had changed before it was "
+                "killed. containerd has not read them yet: the next run restarts it"
             ) from exc
 
     def _settle(self, died: t.Optional[Json]) -> Json:
