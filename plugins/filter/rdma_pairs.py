@@ -32,6 +32,7 @@ options:
         C(min_share), C(software_min_gbps), C(max_us), C(hardware_max_us), C(software_max_us). The wish C(rdma_verify) of a group
         comes before C(min_gbps), C(min_share) and C(max_us).
       - C(outliers) (V(name) or V(fail)), C(outlier_share), C(outlier_us) and C(software_outlier_share) say what is far from the median.
+      - C(allow_unusable) lets a host of a group with a resource have nothing to measure with.
       - C(timeout), seconds that a client may take for one test, and C(forks), how many hosts run at a time, usually the variable
         C(ansible_forks), give the deadline of the servers.
     type: dict
@@ -72,14 +73,18 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 
 if t.TYPE_CHECKING:
-    from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port, Refused
+    from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port
     from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Pairs
     from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings
 
 
 def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = None) -> Pairs:
     from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
-    from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
+    from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import (
+        ports_out_of_use,
+        refused_in_words,
+        usable_ports,
+    )
     from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import pair_groups
     from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pair_pods
     from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import settings_from
@@ -91,7 +96,7 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = 
     present = {str(host) for host in hosts}
     groups: dict[str, list[str]] = {}
     wanted: dict[str, list[Port]] = {}
-    refused: dict[str, list[Refused]] = {}
+    lacks: dict[str, str] = {}
     try:
         checked: Settings = settings_from(settings or {})
         for name, group in view["groups"].items():
@@ -101,18 +106,17 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = 
             if live:
                 groups[name] = sorted(live)
             for host in live:
-                wanted[host], turned = usable_ports(view["facts"][host], want)
-                if not wanted[host]:
-                    # what a cable, a switch or a subnet manager would make one of those
-                    able = usable_ports(view["facts"][host], {**want, "state": "any", "min_rate_gbps": 0})[0]
-                    places = {(row["device"], row["port"]) for row in able}
-                    refused[host] = [row for row in turned if (row["device"], row["port"]) in places]
+                wanted[host] = usable_ports(view["facts"][host], want)[0]
+                if not wanted[host] and group["resource"] and not checked.allow_unusable:
+                    lacks[host] = (
+                        refused_in_words(ports_out_of_use(view["facts"][host], want)) or "it has none of that kind"
+                    )
         everyone = {**view["groups"], **view.get("unseen", {})}
         # Hosts that were lost before are missed in the result.
         expected = {host for group in everyone.values() for host in set(group["hosts"]) - set(group["replayed"])}
         wishes = {name: view["groups"][name].get("verify") for name in groups}
         if plan is None:
-            planned = pair_groups(groups, view["facts"], wanted, checked, wishes, refused)
+            planned = pair_groups(groups, view["facts"], wanted, checked, wishes, lacks)
         else:
             asked = {name: {"hosts": own, "resource": view["groups"][name]["resource"]} for name, own in groups.items()}
             planned = pair_pods(asked, view["facts"], wanted, plan, checked, wishes)

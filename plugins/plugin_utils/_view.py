@@ -20,7 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import P
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Group, Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import foreign_facts
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import refused_in_words, usable_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import (
     departures,
     refusal,
@@ -455,15 +455,6 @@ def _add_group(
 # --- what the ports of a host are good for ----------------------------------------------------------------------------
 
 
-def _refused_in_words(refused: t.Sequence[t.Mapping[str, t.Any]]) -> str:
-    """Why the ports of a host are not wanted, as one sentence."""
-    words = [
-        "{}{}: {}".format(row["device"], "" if row["port"] is None else f" port {row['port']}", row["reason"])
-        for row in refused
-    ]
-    return "; ".join(words) or "no RDMA device at all"
-
-
 def unusable_hosts(view: t.Mapping[str, t.Any]) -> dict[str, str]:
     """What was found, by name of those hosts of a view that have facts and no port that their group wants.
 
@@ -477,7 +468,7 @@ def unusable_hosts(view: t.Mapping[str, t.Any]) -> dict[str, str]:
             if host in view["facts"]:
                 wanted, refused = usable_ports(view["facts"][host], want)
                 if not wanted:
-                    unusable[host] = _refused_in_words(refused)
+                    unusable[host] = refused_in_words(refused) or "no RDMA device at all"
     return unusable
 
 

@@ -27,6 +27,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import (
     device_refusal,
     driver_of_function,
     names_of,
+    patient,
     port_refusal,
     usable_ports,
 )
@@ -241,12 +242,11 @@ def _is_down(device: t.Mapping[str, t.Any]) -> bool:
 
 def _may_be_wanted(device: t.Mapping[str, t.Any], want: Json) -> bool:
     """Whether a device is of the sort that the group wants, be its ports up or not: a lost cable must change nothing else."""
-    patient = {**want, "state": "any", "min_rate_gbps": 0}
     return (
         bool(device["pci"])
         and not device_refusal(device, want)
         and any(
-            not port_refusal(device, port, patient)
+            not port_refusal(device, port, patient(want))
             and (port["state"] != "Active" or not port_refusal(device, port, want))
             for port in device["ports"]
         )

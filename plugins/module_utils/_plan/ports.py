@@ -9,7 +9,16 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port, Refused
 
-__all__ = ["device_refusal", "driver_of_function", "names_of", "port_refusal", "usable_ports"]
+__all__ = [
+    "device_refusal",
+    "driver_of_function",
+    "names_of",
+    "patient",
+    "port_refusal",
+    "ports_out_of_use",
+    "refused_in_words",
+    "usable_ports",
+]
 
 Json = t.Dict[str, t.Any]
 
@@ -114,3 +123,22 @@ def usable_ports(facts: t.Mapping[str, t.Any], want: t.Mapping[str, t.Any]) -> t
                     }
                 )
     return wanted, refused
+
+
+def patient(want: t.Mapping[str, t.Any]) -> Json:
+    """The same wish, whatever a cable, a switch or a subnet manager makes of a port."""
+    return {**want, "state": "any", "min_rate_gbps": 0}
+
+
+def ports_out_of_use(facts: t.Mapping[str, t.Any], want: t.Mapping[str, t.Any]) -> list[Refused]:
+    """Refused ports of a host that would be wanted but for their state or rate."""
+    able = {(row["device"], row["port"]) for row in usable_ports(facts, patient(want))[0]}
+    return [row for row in usable_ports(facts, want)[1] if (row["device"], row["port"]) in able]
+
+
+def refused_in_words(refused: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+    """Why ports are not wanted; empty without one."""
+    return "; ".join(
+        "{}{}: {}".format(row["device"], "" if row["port"] is None else f" port {row['port']}", row["reason"])
+        for row in refused
+    )

@@ -284,7 +284,7 @@ def _link(
     if full:
         names = f"{', '.join(full)} {'is at its' if len(full) == 1 else 'are at their'} highest value"
         row["message"] += (
-            f"; {names}: whether more come cannot be seen until they are cleared (perfquery -R, or the driver loaded again)"
+            f"; {names}: further errors are not counted until the counters are cleared (perfquery -R, or the driver loaded again)"
         )
     row["remedy"] = None
     if row["verdict"] == "fail":

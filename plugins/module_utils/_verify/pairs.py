@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port, Refused
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import (
     Job,
     JobTest,
@@ -88,11 +88,11 @@ def pair_groups(
     wanted: t.Mapping[str, t.Sequence[Port]],
     settings: Settings,
     wishes: t.Optional[t.Mapping[str, t.Any]] = None,
-    refused: t.Optional[t.Mapping[str, t.Sequence[Refused]]] = None,
+    lacks: t.Optional[t.Mapping[str, str]] = None,
 ) -> Pairs:
     """Who measures against whom. groups: hosts by group; wanted: usable ports by host, as the plan has them.
 
-    wishes: rdma_verify by group. refused: ports by host that would be wanted but for their state or rate.
+    wishes: rdma_verify by group. lacks: of hosts without a wanted port that should have one, why.
     """
     rounds: list[list[tuple[Hosts, Pair]]] = []
     untested: dict[str, list[Untested]] = {}
@@ -102,7 +102,7 @@ def pair_groups(
         ends, untested[group] = ends_of(hosts, facts, wanted, own)
         for host in hosts:
             if not wanted.get(host):
-                untested[group].append(_without_ports(host, (refused or {}).get(host) or ()))
+                untested[group].append(_without_ports(host, (lacks or {}).get(host)))
         for fabric in sorted({end.fabric for each in ends.values() for end in each}):
             members = {
                 host: [end for end in ends.get(host, []) if end.fabric == fabric]
@@ -120,12 +120,10 @@ def pair_groups(
     return {"rounds": found, "untested": untested, "jobs": _jobs(found, settings), "limits": limits}
 
 
-def _without_ports(host: str, refused: t.Sequence[Refused]) -> Untested:
-    """A host that measures nothing: a defect where it has ports for it."""
-    shown = [f"{row['device']} port {row['port']}: {row['reason']}" for row in refused[:3]]
-    more = f"; and {len(refused) - 3} more" if len(refused) > 3 else ""
-    reason = "no port of the host is wanted and usable" + (f" ({'; '.join(shown)}{more})" if shown else "")
-    return not_measured(host, None, None, reason, bool(refused))
+def _without_ports(host: str, lacks: t.Optional[str]) -> Untested:
+    """A host that measures nothing: a defect where it should have a port, and somebody knows why it has none."""
+    reason = "no port of the host is wanted and usable" + (f" ({lacks})" if lacks else "")
+    return not_measured(host, None, None, reason, lacks is not None)
 
 
 def _join(first: Pair, other: Pair) -> None:

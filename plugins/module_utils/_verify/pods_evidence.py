@@ -83,7 +83,7 @@ def pair_pods(
             else "its group has no resource that Pods could ask for (rdma_resource)"
         )
         left[name] = [
-            not_measured(host, None, None, reason, bool(group["resource"]))
+            not_measured(host, None, None, reason, bool(group["resource"]) and not settings.allow_unusable)
             for host in group["hosts"]
             if host not in own
         ]

@@ -34,6 +34,7 @@ class Settings:
     same name or all; gpu_resource: what Pods ask for where they measure the memory of GPUs; pools: groups whose Pods get some of the
     devices of their resource (SR-IOV), and not all; timeout: seconds a client may take for one test; forks: how many hosts the controller works on at a time.
     outlier_share, outlier_us: how far from the median of its group a figure is named, in hardware; software_outlier_share without.
+    allow_unusable: whether a host may have nothing to measure with.
     """
 
     tests: tuple[str, ...] = ("ib_write_bw", "ib_write_lat")
@@ -62,6 +63,7 @@ class Settings:
     outlier_share: float = 0.05
     outlier_us: float = 1.0
     software_outlier_share: float = 0.75
+    allow_unusable: bool = False
     timeout: int = 60
     forks: int = 5
 

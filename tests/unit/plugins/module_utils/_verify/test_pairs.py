@@ -203,21 +203,24 @@ def test_a_host_that_lost_all_its_ports_is_a_defect() -> None:
         "want": {"link_layer": "InfiniBand"},
         "replayed": [],
         "verify": None,
-        "resource": None,
+        "resource": "rdma/ib",
     }
 
-    def rows(**want: t.Any) -> list[tuple[str, bool]]:
-        own = {**group, "want": {**group["want"], **want}}
-        planned = rdma_pairs({"groups": {"g": own}, "facts": facts}, ["n1", "n2"])
+    def rows(resource: t.Any = "rdma/ib", allow: bool = False, **want: t.Any) -> list[tuple[str, bool]]:
+        own = {**group, "resource": resource, "want": {**group["want"], **want}}
+        planned = rdma_pairs({"groups": {"g": own}, "facts": facts}, ["n1", "n2"], {"allow_unusable": allow})
         assert planned["rounds"] == []
         return [(row["reason"], row["defect"]) for row in planned["untested"]["g"]]
 
     found = rows()
     assert [defect for _reason, defect in found] == [True, True]
     assert all("mlx5_0 port 1: port is Down" in reason and "mlx5_1 port 1" in reason for reason, _defect in found)
-    # nothing is wrong with one that has none of the kind
-    assert rows(exclude=["mlx5_0", "mlx5_1"]) == [("no port of the host is wanted and usable", False)] * 2
-    assert rows(link_layer="Ethernet") == [("no port of the host is wanted and usable", False)] * 2
+    # also one without any card, or with ports of the other kind
+    for lacking in (rows(exclude=["mlx5_0", "mlx5_1"]), rows(link_layer="Ethernet")):
+        assert lacking == [("no port of the host is wanted and usable (it has none of that kind)", True)] * 2
+    # nobody wants anything of it, or it is excused
+    for excused in (rows(resource=None), rows(allow=True)):
+        assert excused == [("no port of the host is wanted and usable", False)] * 2
 
 
 def test_each_host_knows_its_role_and_peer_in_each_round() -> None:
