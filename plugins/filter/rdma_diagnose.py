@@ -62,7 +62,7 @@ _value:
     looked_at:
       description: Of how many hosts, nodes, Pods and logs something was known.
       type: dict
-      sample: {hosts: 2, nodes: 0, pods: 0, logs: 0}
+      sample: {hosts: 2, nodes: 0, pods: 0, objects: 0, logs: 0}
     unread:
       description: Sentences on what could not be looked at.
       type: list

@@ -41,10 +41,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insi
 def rdma_findings(document: t.Any) -> str:
     from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.words import findings_text
 
-    insist_on_mapping("rdma_findings", document, "what rdma_diagnose returns", "findings")
-    looked_at = document.get("looked_at")
-    text = findings_text(document["findings"], document.get("unread") or [], looked_at)
-    return t.cast(str, wrap_var(text))
+    insist_on_mapping("rdma_findings", document, "what rdma_diagnose returns", "findings", "looked_at", "unread")
+    return t.cast(str, wrap_var(findings_text(document["findings"], document["unread"], document["looked_at"])))
 
 
 class FilterModule:

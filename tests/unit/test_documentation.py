@@ -389,7 +389,7 @@ def diagnosed(block: str) -> str:
     name = f"{pod} {seen[0][1]}"
     logs = [a_log(*(line for *_log, line in seen), host=host, pod=pod, name=name) for host in hosts]
     findings = diagnose(material(logs=logs, groups={match[1]: hosts}))
-    return findings_text(findings).partition("\n\n")[2]
+    return findings_text(findings, [], {"hosts": 1}).partition("\n\n")[2]
 
 
 def test_a_finding_that_is_shown_is_what_the_doctor_says() -> None:

@@ -152,10 +152,13 @@ def _subnets(case: Case, hosts: t.Collection[str]) -> dict[str, list[str]]:
 
 def _different_fabrics(case: Case) -> t.Iterator[Hit]:
     for line in _stuck(case):
+        if "InfiniBand" not in _layers(case, line):
+            continue
         # groups that never meet may have fabrics of their own
         subnets = _subnets(case, case.hosts_beside(line.log))
-        shown = [f"subnet {prefix}: {', '.join(hosts[:5])}" for prefix, hosts in sorted(subnets.items())]
-        if len(subnets) > 1 and "InfiniBand" in _layers(case, line):
+        # one that all of them share is that of another rail
+        if len({tuple(hosts) for hosts in subnets.values()}) > 1:
+            shown = [f"subnet {prefix}: {', '.join(hosts[:5])}" for prefix, hosts in sorted(subnets.items())]
             yield case.hit(line.log, [str(line), *shown[:4]])
 
 

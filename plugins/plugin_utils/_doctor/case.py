@@ -69,7 +69,9 @@ class Case:
         self.facts = material["facts"]
         self.plan = material["plan"] or {"groups": {}}
         self.cluster: Json = {**empty_snapshot(), **(material["cluster"] or {})}
-        self.groups = material["groups"]
+        # {group: its hosts}: what the material says goes over the plan
+        planned = {name: entry.get("hosts", ()) for name, entry in self.plan.get("groups", {}).items()}
+        self.members: dict[str, t.Collection[str]] = {**planned, **material["groups"]}
         self._nodes = material["node_names"]
         self._hosts = {node: host for host, node in self._nodes.items()}
         self.logs: list[Log] = [{**log, "text": log["text"][-MOST_TEXT:]} for log in material["logs"]]
@@ -86,15 +88,12 @@ class Case:
         return found
 
     def group_of(self, host: str) -> str:
-        own = {name: entry.get("hosts", ()) for name, entry in self.plan.get("groups", {}).items()}
-        return next((name for name, hosts in {**own, **self.groups}.items() if host in hosts), "")
+        return next((name for name, hosts in self.members.items() if host in hosts), "")
 
     def hosts_beside(self, log: Log) -> set[str]:
         """Hosts with which those of a log share a group: all where it is of no host, or of one without a group."""
-        own = {name: entry.get("hosts", ()) for name, entry in self.plan.get("groups", {}).items()}
-        members = {**own, **self.groups}
         groups = {self.group_of(host) for host in self.hosts_of_log(log)} - {""}
-        return {host for name in groups for host in members[name]} or set(self.facts)
+        return {host for name in groups for host in self.members[name]} or set(self.facts)
 
     def hosts_of_log(self, log: Log) -> tuple[str, ...]:
         return self.host_of(log["host"])
@@ -172,8 +171,7 @@ class Case:
     @functools.cached_property
     def known_hosts(self) -> set[str]:
         """Hosts of the inventory: those with facts, and those of groups."""
-        planned = {host for group in self.plan.get("groups", {}).values() for host in group.get("hosts", ())}
-        return {*self.facts, *planned, *(host for hosts in self.groups.values() for host in hosts)}
+        return {*self.facts, *(host for hosts in self.members.values() for host in hosts)}
 
     def nodes_for(self, daemon_set: Json) -> list[Json]:
         """Nodes that the node selector of a DaemonSet selects. One that has none is everywhere, and wanted on known hosts only."""

@@ -146,6 +146,11 @@ def document_of(material: Material, more: t.Iterable[t.Any] = ()) -> Json:
             "hosts": len(material["facts"]),
             "nodes": len(material["cluster"].get("nodes") or ()),
             "pods": len(material["cluster"].get("pods") or ()),
+            "objects": sum(
+                len(part)
+                for key, part in material["cluster"].items()
+                if key not in ("nodes", "pods") and isinstance(part, (list, dict))
+            ),
             "logs": len(material["logs"]),
         },
         "unread": material["unread"],

@@ -15,8 +15,8 @@ __all__ = ["findings_text"]
 _INDENT = "  "
 
 
-def _counted(findings: t.Sequence[Finding], looked_at: t.Optional[t.Mapping[str, int]]) -> str:
-    if looked_at is not None and not findings and not any(looked_at.values()):
+def _counted(findings: t.Sequence[Finding], looked_at: t.Mapping[str, int]) -> str:
+    if not findings and not any(looked_at.values()):
         return "Nothing was looked at: there are no facts, no objects of a cluster and no logs"
     counts = [(sum(each["severity"] == severity for each in findings), severity) for severity in SEVERITIES]
     words = [f"{count} {severity}{'s' if count > 1 else ''}" for count, severity in counts if count]
@@ -29,10 +29,8 @@ def _paragraph(label: str, text: str) -> list[str]:
     return [start + lines[0], *(" " * len(start) + line for line in lines[1:])]
 
 
-def findings_text(
-    findings: t.Sequence[Finding], unread: t.Sequence[str] = (), looked_at: t.Optional[t.Mapping[str, int]] = None
-) -> str:
-    """At most 100 columns wide, remedies next to their causes; ends with a newline. looked_at: how much of each sort, if that is known."""
+def findings_text(findings: t.Sequence[Finding], unread: t.Sequence[str], looked_at: t.Mapping[str, int]) -> str:
+    """At most 100 columns wide, remedies next to their causes; ends with a newline. looked_at: how much of each sort."""
     lines = [_counted(findings, looked_at)]
     for each in findings:
         where = ", ".join(

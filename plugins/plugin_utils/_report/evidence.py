@@ -23,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     plural,
 )
 
-__all__ = ["Shown", "of_earlier_runs", "of_this_run", "untested"]
+__all__ = ["Shown", "hosts_of", "of_earlier_runs", "of_this_run", "untested"]
 
 
 # What is there beside measurements, in evidence that is new enough.
@@ -114,14 +114,15 @@ def _of_hosts(document: Evidence, hosts: t.Collection[str]) -> tuple[Shown, int]
     shown: Shown = {"tests": kept, "untested": rows}
     for key in _OTHERS:
         items = as_maps(t.cast(Json, document).get(key))
-        t.cast(Json, shown)[key] = [each for each in items if _hosts_of(each) <= set(hosts)]
+        t.cast(Json, shown)[key] = [each for each in items if hosts_of(each) <= set(hosts)]
     return shown, len(tests) - len(kept)
 
 
-def _hosts_of(item: Json) -> set[str]:
-    """The hosts that an outlier, an inspection, a ping or a link is of."""
-    ends = [str(end.get("host")) for end in as_maps(item.get("ends"))]
-    return {*ends, *(str(item[key]) for key in ("host", "client", "server") if key in item)}
+def hosts_of(item: Json) -> set[str]:
+    """The hosts that a row of evidence is of: a test, what was not measured, an outlier, an inspection, a ping or a link."""
+    own = [item[key] for key in ("host", "client", "server") if key in item]
+    ends = [*as_maps(item.get("ends")), *(each for each in own if isinstance(each, dict))]
+    return {*(str(end.get("host")) for end in ends), *(str(each) for each in own if not isinstance(each, dict))}
 
 
 def untested(evidence: Shown) -> list[Json]:

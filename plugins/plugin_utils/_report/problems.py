@@ -8,12 +8,12 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import alike
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import Shown, untested
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import Shown, hosts_of, untested
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     WORSE,
     Json,
     as_list,
-    as_map,
+    as_maps,
     clean,
     hosts_in_words,
     plural,
@@ -88,19 +88,7 @@ def _not_planned(plan: Json | None, seen: t.Collection[str]) -> list[Json]:
     if not left:
         return []
     text = f"{plural(len(left), 'host')} not in the plan: run the playbook plan for all hosts of the group"
-    return [{"state": "warn", "text": text, "hosts": hosts_in_words(sorted(left))}]
-
-
-def _hosts_of(evidence: Shown) -> set[str]:
-    """Hosts that were measured or looked at, or of which it is said why not."""
-    found = {
-        str(row.get("host")) for key in ("untested", "inspections") for row in map(as_map, as_list(evidence.get(key)))
-    }
-    for key in ("tests", "pings"):
-        for row in map(as_map, as_list(evidence.get(key))):
-            for side in (row.get("client"), row.get("server")):
-                found.add(str(as_map(side).get("host") if isinstance(side, t.Mapping) else side))
-    return found
+    return [{"state": "warn", "text": text, "hosts": hosts_in_words(left)}]
 
 
 def _of_nodes(nodes: list[tuple[str, Json]], missing: t.Collection[str]) -> list[Json]:
@@ -132,10 +120,11 @@ def _of_measurements(evidence: Shown, measured: list[Json], expected: t.Collecti
     if expected and (earlier or not total):
         text = f"nothing was measured in this run, although {plural(len(expected), 'host')} could have been"
         items.append({"state": "warn", "text": text, "hosts": hosts_in_words(expected)})
-    left = set(expected) - _hosts_of(evidence)
+    rows = [row for key in ("tests", "untested", "inspections", "pings") for row in as_maps(evidence.get(key))]
+    left = set(expected).difference(*map(hosts_of, rows))
     if left and total and not earlier:
-        text = f"{plural(len(left), 'host')} without a result, though to be measured in this run"
-        items.append({"state": "warn", "text": text, "hosts": hosts_in_words(sorted(left))})
+        text = f"{plural(len(left), 'host')} should have been measured in this run, without a result"
+        items.append({"state": "warn", "text": text, "hosts": hosts_in_words(left)})
     if earlier and total:
         text = f"measured earlier: {earlier}, not in this run"
         items.append({"state": "info", "text": text, "hosts": None})

@@ -276,7 +276,7 @@ def test_what_a_run_leaves_is_read_as_what_it_is(tmp_path: Path) -> None:
         "report.html": html,
         "metrics.prom": f"# HELP fabric_rdma_info Version.\n# TYPE fabric_rdma_info gauge\n# {quoted}",
         "doctor.json": json.dumps(document),
-        "doctor.txt": findings_text(document["findings"], []),
+        "doctor.txt": findings_text(document["findings"], [], document["looked_at"]),
         "labels.sh": f"#!/bin/sh\n# app.kubernetes.io/managed-by: fabric.rdma\n# {quoted}",
     }
     assert "allocate MR" in texts["doctor.txt"]

@@ -159,7 +159,7 @@ def test_the_worst_comes_first_and_findings_of_others_are_sorted_among_them() ->
         ("warning", "node-cordoned"),
         ("note", "pod-memory-limit"),
     ]
-    assert document["looked_at"] == {"hosts": 0, "nodes": 1, "pods": 2, "logs": 0}
+    assert document["looked_at"] == {"hosts": 0, "nodes": 1, "pods": 2, "objects": 2, "logs": 0}
 
 
 @pytest.mark.parametrize("number", range(2))
@@ -189,6 +189,14 @@ def test_fabrics_of_groups_that_never_meet_are_no_cause() -> None:
 
     assert found(one=[samples.HOST, samples.OTHER]) == found() == {"qp-different-fabrics"}
     assert found(one=[samples.HOST], two=[samples.OTHER]) == {"qp-infiniband-way"}
+
+
+def test_fabrics_that_all_hosts_of_a_group_share_are_no_cause() -> None:
+    """Rails, or storage, may have one of their own."""
+    both = json.loads(json.dumps(samples.DIFFERENT[samples.HOST]))
+    both["devices"] += json.loads(json.dumps(samples.DIFFERENT[samples.OTHER]))["devices"]
+    given = samples.said(" Link type       : IB", samples.RTR, facts={samples.HOST: both, samples.OTHER: both})
+    assert {each["id"] for each in diagnose(given) if each["id"].startswith("qp-")} == {"qp-infiniband-way"}
 
 
 def test_the_remedy_names_what_is_known() -> None:

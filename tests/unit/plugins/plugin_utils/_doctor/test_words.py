@@ -13,7 +13,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor imp
 def test_the_text_fits_and_has_everything() -> None:
     for rule in RULES:
         findings = diagnose(samples.samples()[rule.id][0])
-        text = findings_text(findings, ["the plan cannot be used: " + "x" * 300])
+        text = findings_text(findings, ["the plan cannot be used: " + "x" * 300], {"hosts": 1})
         assert all(len(line) <= 100 and (line.isprintable() or not line) for line in text.splitlines())
         squeezed = "".join(text.split())
         for each in findings:
@@ -22,9 +22,9 @@ def test_the_text_fits_and_has_everything() -> None:
 
 
 def test_nothing_is_said_to_be_nothing() -> None:
-    assert findings_text([]) == "Nothing that a rule knows is wrong\n"
-    some = {"hosts": 0, "nodes": 0, "pods": 0, "logs": 1}
+    some = {"hosts": 0, "nodes": 0, "pods": 0, "objects": 0, "logs": 1}
     assert findings_text([], [], some) == "Nothing that a rule knows is wrong\n"
+    assert findings_text([], [], {**some, "logs": 0, "objects": 1}) == "Nothing that a rule knows is wrong\n"
     # and what nobody looked at is not well
     assert findings_text([], [], {**some, "logs": 0}).startswith("Nothing was looked at: ")
-    assert findings_text([], ["no cluster"]).endswith("Not looked at:\n         no cluster\n")
+    assert findings_text([], ["no cluster"], some).endswith("Not looked at:\n         no cluster\n")

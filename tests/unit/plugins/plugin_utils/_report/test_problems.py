@@ -157,5 +157,5 @@ def test_hosts_that_the_plan_does_not_know_are_named(planned: list[str], words: 
 def test_hosts_that_were_to_be_measured_and_have_no_result_are_named(
     evidence: Json, expected: list[str], hosts: str | None
 ) -> None:
-    text = "2 hosts without a result, though to be measured in this run"
+    text = "2 hosts should have been measured in this run, without a result"
     assert told({"hosts": HOSTS}, evidence, expected) == (("warn", [(text, hosts)]) if hosts else ("ok", []))
