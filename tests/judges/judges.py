@@ -47,7 +47,7 @@ def stage(entries: dict[str, Any], root: Path) -> None:
             place.symlink_to(entry.target)
         else:
             place.write_bytes(entry.data)
-    # what nothing of is read, but that it is there: a link that leads nowhere counts as no driver
+    # of drivers only their existence is read: a link that leads nowhere counts as none
     for path, entry in entries.items():
         if entry.kind == "l" and path.endswith("/driver"):
             (root / path.lstrip("/")).parent.joinpath(entry.target).mkdir(parents=True, exist_ok=True)

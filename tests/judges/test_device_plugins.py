@@ -6,7 +6,7 @@
 The trees are read twice: by ib_facts, from whose facts the plan is made, and by the code of both plugins (tests/judges), each
 with the configuration that the plan has for it. What netlink tells on a node is taken from the tree; default routes are not
 known to the kernel that the plugins ask. The SR-IOV plugin is of a version between 3.5.1 and 3.6.0; of later ones a matcher of our own
-says what they offer. Nodes of the demo, and cards that the lab has not, are also met by the shared plugin as it is, running.
+says what they offer. Nodes of the demo, and cards that the lab lacks, are also met by the shared plugin as it is, running.
 """
 
 from __future__ import annotations
@@ -379,7 +379,7 @@ def software() -> Machine:
         (software(), {"kinds": ["pf"]}, {"mlx5_0"}),
     ],
 )
-def test_a_running_plugin_gives_what_was_planned_of_functions_that_the_lab_has_not(
+def test_a_running_plugin_gives_what_was_planned_of_functions_that_the_lab_lacks(
     machine: Machine, want: Json, devices: set[str], tmp_path: Path
 ) -> None:
     """Virtual functions, a LAG, cables that are out, other names: a card of each kind, and no other device beside what is planned."""
