@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import typing as t
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ Json = t.Dict[str, t.Any]
 
 # Shorter messages do not fill a link, whatever its rate.
 _FILLS_BYTES = 4096
+# Fewer hosts do not tell what is usual.
+_LEAST_USUAL = 3
 # Of what is on a PCIe link, 16 bytes of header and 8 of framing go with each payload of 256 (PCI Express Base Specification, 2.2),
 # and acknowledgements and credits take a part: what an HCA gets through at best.
 _PCIE_SHARE = 0.9
@@ -30,7 +33,8 @@ class End:
     """One port of one host. fabric: what both ends of a pair must have in common; address: for the exchange, None: unknown.
 
     rate_gbps: of the link, by its speed and width; pcie_gbps: what its place in the host carries at most, None: unknown; gpu: how its
-    memory is reached by the HCA (a name of perftest.MEMORIES), None: there is no GPU.
+    memory is reached by the HCA (a name of perftest.MEMORIES), None: there is no GPU. usual_gbps: the rate of this port on most hosts of
+    the group where that is higher, else None: a link that trained down is a defect, and lowers no floor.
     """
 
     host: str
@@ -43,6 +47,7 @@ class End:
     fabric: str
     pcie_gbps: t.Optional[float] = None
     gpu: t.Optional[str] = None
+    usual_gbps: t.Optional[float] = None
 
     def facts(self) -> Endpoint:
         return {
@@ -158,7 +163,21 @@ def ends_of(
         found = {
             host: [replace(end, fabric=end.fabric.partition(" ")[0]) for end in own] for host, own in found.items()
         }
-    return found, untested
+    return _with_usual_rates(found, facts), untested
+
+
+def _with_usual_rates(found: t.Mapping[str, t.Sequence[End]], facts: t.Mapping[str, Json]) -> dict[str, list[End]]:
+    """The same ends, with the rate that more than half of the hosts have at the port of this number of a card of this model and name."""
+    models = {(host, item["name"]): str(item.get("model")) for host in found for item in facts[host]["devices"]}
+    places: dict[tuple[t.Any, ...], list[End]] = {}
+    for end in (end for own in found.values() for end in own if not end.software and end.rate_gbps):
+        places.setdefault((models[(end.host, end.device)], end.device, end.port, end.fabric), []).append(end)
+    slow: dict[End, float] = {}
+    for ends in places.values():
+        rate, times = collections.Counter(end.rate_gbps for end in ends).most_common(1)[0]
+        if len(ends) >= _LEAST_USUAL and times * 2 > len(ends):
+            slow.update({end: rate for end in ends if rate and end.rate_gbps and end.rate_gbps < rate})
+    return {host: [replace(end, usual_gbps=slow.get(end)) for end in own] for host, own in found.items()}
 
 
 def rails_of(client: t.Sequence[End], server: t.Sequence[End], rails: str = "same") -> list[tuple[End, End]]:
@@ -205,14 +224,23 @@ def floor(
 
 def _share(client: End, server: End, settings: Settings) -> t.Optional[tuple[Floor, str]]:
     """By the slowest of both links and both places in their hosts; None where no rate is known."""
-    rates = [rate for rate in (client.rate_gbps, server.rate_gbps) if rate]
-    if not rates:
+    ends = [end for end in (client, server) if end.rate_gbps]
+    if not ends:
         return None
-    rate, both = min(rates), 2 if settings.bidirectional else 1
+    slowest = min(ends, key=_should_have)
+    rate, both = _should_have(slowest), 2 if settings.bidirectional else 1
     share, ways = settings.min_share, " in both directions" if settings.bidirectional else ""
     places = [place for place in (client.pcie_gbps, server.pcie_gbps) if place]
     if places and min(places) < rate:
         where = f"{share * 100:g} % of the {min(places):g} Gb/s that PCIe carries at most, less than the port's {rate:g} Gb/s"
         return {"min_gbps": round(share * min(places) * both, 6)}, where + ways
+    where = f"{share * 100:g} % of the port's {rate:g} Gb/s{ways}"
+    down = [f"{end.host} {end.device} port {end.port} has {end.rate_gbps:g} Gb/s" for end in ends if end.usual_gbps]
+    if down:
+        where += f", as on most hosts: {', '.join(down)}"
     # Rounded: 0.9 * 200 shall not read 180.00000000000003.
-    return {"min_gbps": round(share * rate * both, 6)}, f"{share * 100:g} % of the port's {rate:g} Gb/s{ways}"
+    return {"min_gbps": round(share * rate * both, 6)}, where
+
+
+def _should_have(end: End) -> float:
+    return end.usual_gbps or end.rate_gbps or 0.0

@@ -79,6 +79,50 @@ def test_a_link_that_trained_down_lowers_no_floor() -> None:
     assert pair["tests"][0]["floor"] == {"min_gbps": 102.06}
 
 
+def slow(*rates: float) -> dict[str, t.Any]:
+    """Hosts with a port of each rate."""
+    facts = {f"n{index}": node() for index in range(len(rates))}
+    for own, rate in zip(facts.values(), rates, strict=True):
+        own["devices"][0]["ports"][0]["rate_gbps"] = rate
+    return facts
+
+
+def bounds(facts: dict[str, t.Any]) -> dict[tuple[str, str], tuple[float, str]]:
+    """Floor of the bandwidth and its reason by pair, where each host meets each."""
+    return {
+        (pair["client"], pair["server"]): (test["floor"]["min_gbps"], test["floor_reason"])
+        for one in plan(facts, topology="full", tests=["ib_write_bw"])["rounds"]
+        for pair in one
+        for test in pair["tests"]
+    }
+
+
+def test_a_port_that_is_slower_than_on_most_hosts_lowers_no_floor() -> None:
+    found = bounds(slow(200.0, 200.0, 100.0))
+    assert {floor for floor, _why in found.values()} == {180.0}
+    reasons = {pair: why for pair, (_floor, why) in found.items()}
+    own = "90 % of the port's 200 Gb/s"
+    assert {why for pair, why in reasons.items() if "n2" not in pair} == {own}
+    assert {why for pair, why in reasons.items() if "n2" in pair} == {
+        f"{own}, as on most hosts: n2 mlx5_0 port 1 has 100 Gb/s"
+    }
+
+
+@pytest.mark.parametrize("rates", [(200.0, 100.0), (200.0, 200.0, 100.0, 100.0), (100.0, 100.0, 200.0)])
+def test_without_most_hosts_each_port_counts_as_it_is(rates: tuple[float, ...]) -> None:
+    found = bounds(slow(*rates))
+    given = {f"n{index}": rate for index, rate in enumerate(rates)}
+    assert {pair: floor for pair, (floor, _why) in found.items()} == {
+        pair: 0.9 * min(given[host] for host in pair) for pair in found
+    }
+
+
+def test_cards_of_another_model_have_rates_of_their_own() -> None:
+    facts = slow(200.0, 200.0, 100.0)
+    facts["n2"]["devices"][0]["model"] = "ConnectX-5"
+    assert {floor for pair, (floor, _why) in bounds(facts).items() if "n2" in pair} == {90.0}
+
+
 def test_both_directions_are_twice_one() -> None:
     both = Settings(bidirectional=True)
     assert floor("ib_write_bw", an_end(), an_end("b"), both) == (
