@@ -170,7 +170,13 @@ class Place(t.TypedDict):
     port: int
 
 
-class Outlier(t.TypedDict):
+class _OfOutlier(t.TypedDict, total=False):
+    """memory: whose, where it is that of GPUs."""
+
+    memory: str
+
+
+class Outlier(_OfOutlier):
     """A port, or a pair of ports, that is far from the median of a group. unit: of figure and median; of: how many were compared."""
 
     kind: t.Literal["port", "pair"]

@@ -146,7 +146,7 @@ def _outlier(
     what = "at best, with all that it met" if len(spots) == 1 else "between the two"
     name = entry["test"] + (" (memory of GPUs)" if entry.get("memory", "host") != "host" else "")
     words = f"{name}: {figure_of(value)} {unit(entry)} {what}; the median of {len(values)} is {figure_of(median)} {unit(entry)}"
-    return {
+    found: Outlier = {
         "kind": "port" if len(spots) == 1 else "pair",
         "level": entry.get("level", "hosts"),
         "test": entry["test"],
@@ -158,10 +158,14 @@ def _outlier(
         "message": words,
         "remedy": remedy,
     }
+    if "memory" in entry:
+        found["memory"] = entry["memory"]
+    return found
 
 
 def touches(outlier: Outlier, entry: Measurement) -> bool:
     """Whether an entry is one of those that made an outlier."""
     places = {(end["host"], end["device"], end["port"]) for end in outlier["ends"]}
     same = outlier["test"] == entry["test"] and outlier["level"] == entry.get("level", "hosts")
+    same = same and outlier.get("memory") == entry.get("memory")
     return same and places <= set(_spots(entry))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.evidence import build_evidence
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.outliers import outliers
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.outliers import outliers, touches
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.rounds import schedule
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.tables import evidence_table
 from ansible_collections.fabric.rdma.tests.unit.contracts import a_test, evidence_of
@@ -154,6 +154,19 @@ def lab(fail: bool) -> Json:
         results[pair["client"]].append({"round": number, "client": answer})
         results[pair["server"]].append({"round": number, "server": {"results": [{}]}})
     return t.cast("Json", build_evidence(t.cast("t.Any", planned), results))
+
+
+def test_an_outlier_with_the_memory_of_gpus_is_none_with_that_of_hosts() -> None:
+    hosts = measured(4, lambda *_ends: 197.0)
+    gpus = measured(4, lambda *ends: 183.0 if "n0" in ends else 197.0, memory="cuda")
+    (found,) = outliers([*hosts, *gpus], LIMITS)
+    assert found["memory"] == "cuda"
+    assert [touches(found, entry) for entry in hosts] == [False] * len(hosts)
+    assert [touches(found, entry) for entry in gpus] == ["n0" in hosts_of(entry) for entry in gpus]
+
+
+def hosts_of(entry: Json) -> set[str]:
+    return {entry["client"]["host"], entry["server"]["host"]}
 
 
 def test_outliers_are_in_evidence_and_table_and_fail_nothing() -> None:
