@@ -18,6 +18,7 @@ What was measured is kept after each row. A run that fails is named at the end, 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import itertools
 import json
@@ -62,6 +63,8 @@ REPEATED_HOSTS, REPEATED = 50, 3
 FEW = 2
 # How often the memory of a run is looked at, in seconds.
 LOOK = 0.25
+# Signals that end a measurement.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # In the place of a host's Python: each module that runs there starts it once.
 INTERPRETER = """\
@@ -277,6 +280,20 @@ def memory(first: int) -> float:
     return total / 1024
 
 
+@contextlib.contextmanager
+def held() -> t.Iterator[None]:
+    """Signals that end this program come when the block is through: what it starts is then known, and ends with it."""
+    came: list[int] = []
+    handlers = {number: signal.signal(number, lambda sent, _frame: came.append(sent)) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    for number in came:
+        signal.raise_signal(number)
+
+
 def run(command: t.Sequence[str], place: Path, env: t.Mapping[str, str], codes: t.Container[int] = (0,)) -> Run:
     """Runs a command in a process group of its own; RunError with its output when it fails."""
     counts, modules = place / "executions.json", place / "started"
@@ -305,16 +322,26 @@ def run(command: t.Sequence[str], place: Path, env: t.Mapping[str, str], codes: 
 
     with open(place / "output.txt", "w+", encoding="utf-8") as output:
         started = time.monotonic()
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=own, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-        )
-        watcher = threading.Thread(target=look, args=(process.pid,), daemon=True)
-        watcher.start()
+        process = None
         try:
+            with held():
+                process = subprocess.Popen(
+                    command,
+                    cwd=ROOT,
+                    env=own,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+            watcher = threading.Thread(target=look, args=(process.pid,), daemon=True)
+            watcher.start()
             code = process.wait()
         except BaseException:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait()
+            if process is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGTERM)
+                process.wait()
             raise
         seconds = time.monotonic() - started
         ended.set()
