@@ -124,7 +124,9 @@ def move(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
 
 def end(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
     mark, done = load_mark(found), module.params["roles"]
-    if mark and mark["before"] is not None and done and set(mark["roles"]) - set(done):
+    if mark and done and set(mark["roles"]) - set(done):
+        if mark["before"] is None:
+            return {"changed": False, "diff": shown(module, found, found)}
         wanted = dump_mark(
             mark["since"], [role for role in mark["roles"] if role not in done], mark["before"], mark["out_of_work"]
         )
@@ -140,7 +142,7 @@ def told(mark: t.Optional[bytes]) -> str:
     change = load_mark(mark)
     if change is None:
         return ""
-    roles = ", ".join(change["roles"]) or "nobody knows by which role"
+    roles = ", ".join(change["roles"])
     return f"a change of this node is under way: {roles}{'; it is out of work meanwhile' if change['out_of_work'] else ''}\n"
 
 

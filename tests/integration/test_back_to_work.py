@@ -56,6 +56,9 @@ class Case(t.NamedTuple):
     unknown: bool = False
     # whether the earlier run had come so far
     out: bool = True
+    # what it was going to do, and what this one may find half done of that
+    noted: t.Sequence[str] = ("ofed", "containerd_memlock")
+    half: str | None = None
 
 
 MEMLOCK = ["containerd_memlock"]
@@ -81,10 +84,32 @@ CASES = {
         MEMLOCK, None, None, back=False, ended=True, earlier=True, unknown=True, out=False
     ),
     "driver refused": Case(BOTH, None, "ofed", back=False, ended=True),
-    "driver refused after half a change": Case(BOTH, None, "ofed", back=False, ended=False, earlier=True),
+    "driver refused after half a change": Case(BOTH, None, "ofed", back=False, ended=False, earlier=True, half="ofed"),
     "driver failed and was put back": Case(BOTH, True, "ofed", back=True, ended=True),
     "driver failed and was not put back": Case(BOTH, False, "ofed", back=False, ended=False),
-    "what was put back was half a change": Case(BOTH, True, "ofed", back=False, ended=False, earlier=True),
+    "what was put back was half a change": Case(BOTH, True, "ofed", back=False, ended=False, earlier=True, half="ofed"),
+    "what was put back was half a change that nobody can read": Case(
+        BOTH, True, "ofed", back=False, ended=False, earlier=True, noted=["an unknown role"], half="ofed"
+    ),
+    "RoCE came after half a change, then something else failed": Case(
+        [*ROCE, *MEMLOCK], None, "containerd_memlock", back=True, ended=True, earlier=True, whole=True, noted=ROCE
+    ),
+    "RoCE put back half a change": Case(
+        ROCE, None, "roce_host", back=True, ended=True, earlier=True, whole=True, noted=ROCE
+    ),
+    "driver put back before half a change of others came": Case(
+        ["ofed", *ROCE, *IMEX],
+        True,
+        "ofed",
+        back=False,
+        ended=False,
+        earlier=True,
+        noted=[*ROCE, *IMEX],
+        half="nvidia_imex, roce_host",
+    ),
+    "driver put back, and others had half a change that is not due": Case(
+        ["ofed"], True, "ofed", back=True, ended=True, earlier=True, noted=ROCE
+    ),
     "driver came after half a change": Case(BOTH, True, None, back=True, ended=True, earlier=True),
     "nobody to ask": Case(BOTH, True, None, back=False, ended=False, dark=True),
     "driver failed, nobody to ask": Case(BOTH, True, "ofed", back=False, ended=False, dark=True),
@@ -138,7 +163,7 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, case in CASES.items():
         there = node.directory / name
         there.mkdir()
-        interrupted = {"since": SINCE, "roles": BOTH, "out_of_work": case.out} if case.earlier else None
+        interrupted = {"since": SINCE, "roles": list(case.noted), "out_of_work": case.out} if case.earlier else None
         begun = {"node_change begun": [{"before": {"devices": []}, "interrupted": interrupted}]}
         (there / "answers.json").write_text(json.dumps(node.answers | begun))
         hosts[name.replace(" ", "-").replace(",", "")] = {
@@ -194,7 +219,8 @@ def test_a_node_goes_back_to_work_only_when_it_is_fit(name: str, changed: Path) 
         return
     if case.fails:
         assert outcome["message"].startswith("it does not work")
-    half = f"An earlier change of it, begun {SINCE}, never finished" in outcome.get("message", "")
-    assert half is (case.earlier and case.fails == "ofed" and not case.stayed)
+    half = f"An earlier change of it, begun {SINCE}, never finished, and {case.half} may have left half of it"
+    assert (half in outcome.get("message", "")) is (case.half is not None)
+    assert ("may have left half" in outcome.get("message", "")) is (case.half is not None)
     if failed and case.dark:
         assert outcome["message"].endswith("which the next run does: the cluster does not answer")

@@ -231,10 +231,17 @@ def test_a_role_used_alone_returns_no_node_that_the_change_of_another_has_left_o
 
 
 @pytest.mark.parametrize(
-    ("roles", "found", "back"), [(["ofed"], False, False), (["ofed"], True, True), (["roce_host"], False, True)]
+    ("roles", "found", "headers", "back"),
+    [
+        (["ofed"], False, False, False),
+        (["ofed"], True, False, True),
+        (["roce_host"], False, False, True),
+        # what was found are those of this run
+        (["ofed"], True, True, False),
+    ],
 )
 def test_half_a_driver_of_a_killed_run_goes_to_no_work(
-    node: Node, roles: list[str], *, found: bool, back: bool
+    node: Node, roles: list[str], *, found: bool, headers: bool, back: bool
 ) -> None:
     """Where nothing was remembered, what this run found is what stays: it may be half of the earlier one's."""
     tasks = node.collection / "roles" / "ofed" / "tasks"
@@ -244,34 +251,18 @@ def test_half_a_driver_of_a_killed_run_goes_to_no_work(
     (tasks / "uncordon.yml").write_text(json.dumps([{"ansible.builtin.debug": {"msg": "goes back"}}]))
     node.answers["node_change begun"] = [{"interrupted": {**EARLIER, "roles": roles}, "before": INBOX}]
     node.answers["driver_packages restored"] = [{**RESTORED, "found": found}]
-    said = node.play(DOES_NOT_INSTALL, ofed_kubeconfig="/kubeconfig")
-    assert "dpkg: no space left" in said
+    given: dict[str, t.Any] = {"ofed_kubeconfig": "/kubeconfig"}
+    if headers:
+        node.answers["driver_gate"] = NO_HEADERS + WITH_HEADERS
+        node.answers["driver_packages opened"] = [{"found": False}]
+        # before anything of the driver is touched
+        node.answers["driver_proof"] = [FAILS]
+        given["__ofed_header_package"] = "bash"
+    said = node.play(DOES_NOT_INSTALL, **given)
+    assert ("No space left on device" if headers else "dpkg: no space left") in said
     assert ("goes back" in said) is back
     assert ("It stays out of work" in said) is not back
     assert bool(ended_of(node)) is back
-
-
-def leftover(*roles: str) -> dict[str, t.Any]:
-    """Facts of a node that has all it should, with the note of a run that was killed."""
-    return {"ansible_facts": {"rdma": {**json.loads(json.dumps(WORKS)), "change": {"since": "", "roles": list(roles)}}}}
-
-
-@pytest.mark.parametrize(
-    ("roles", "back"), [(("ofed",), True), (("ofed", "storage_prereqs"), False), (("storage_prereqs",), None)]
-)
-def test_a_node_left_out_of_work_is_never_passed_over_in_silence(
-    node: Node, roles: tuple[str, ...], *, back: bool | None
-) -> None:
-    """By a role used alone that has nothing to do there: it puts it back, or says whose change is open."""
-    tasks = node.collection / "roles" / "ofed" / "tasks"
-    (tasks / "uncordon.yml").write_text(json.dumps([{"ansible.builtin.debug": {"msg": "goes back"}}]))
-    node.answers["ib_facts"] = [leftover(*roles)]
-    node.answers["node_change begun"] = [{"interrupted": {**EARLIER, "roles": list(roles)}, "before": INBOX}]
-    needs = {**NEEDS_ACTIVATION, "activate": False, "needed": False}
-    said = node.play(INSTALLS, ofed_kubeconfig="/kubeconfig", __ofed_needs=needs)
-    assert ("goes back" in said) is (back is True)
-    assert ("n1 stays out of work: a change of it by storage_prereqs" in said) is (back is False)
-    assert ("failed=0" in said) is (back is not False)
 
 
 def test_a_proof_that_is_due_is_not_forgotten_for_headers(node: Node) -> None:

@@ -232,7 +232,7 @@ MOST_LINES = {
     "lab": 0,
     "link_counters": 945,
     "mpi_traffic": 2430,
-    "node_change": 510,
+    "node_change": 515,
     "node_file": 500,
     "node_logs": 70,
     "oci_rlimits": 700,

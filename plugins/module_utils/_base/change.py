@@ -16,6 +16,8 @@ __all__ = ["active_ports", "address_of", "dump_mark", "load_mark", "lost_ports",
 
 Json = t.Dict[str, t.Any]
 
+# Stands for those of a mark that cannot be read.
+_UNKNOWN_ROLE = "an unknown role"
 _VERSION = 1
 _MAX_BYTES = 1 << 20
 # Daemons of volumes by their key of ansible_facts.rdma.storage, and the states of which either serves the next volume.
@@ -72,11 +74,11 @@ def dump_mark(since: str, roles: t.Sequence[str], before: t.Mapping[str, t.Any],
 def load_mark(data: t.Optional[bytes]) -> t.Optional[Json]:
     """{since, roles, before, out_of_work} of a change that has not ended; None without one.
 
-    A mark that cannot be read says that much: before is None, since and roles are empty.
+    A mark that cannot be read says that much: before is None, since is empty, the role unknown, and the node may be out of work.
     """
     if data is None:
         return None
-    unknown: Json = {"since": "", "roles": [], "before": None, "out_of_work": False}
+    unknown: Json = {"since": "", "roles": [_UNKNOWN_ROLE], "before": None, "out_of_work": True}
     try:
         mark = json.loads(data[:_MAX_BYTES].decode("utf-8"))
     except (ValueError, RecursionError):
@@ -86,7 +88,7 @@ def load_mark(data: t.Optional[bytes]) -> t.Optional[Json]:
     roles = mark.get("roles")
     return {
         "since": str(mark.get("since") or "")[:40],
-        "roles": [str(role)[:60] for role in roles[:20]] if isinstance(roles, list) else [],
+        "roles": ([str(role)[:60] for role in roles[:20]] if isinstance(roles, list) else []) or [_UNKNOWN_ROLE],
         "before": mark["before"],
         "out_of_work": mark.get("out_of_work") is True,
     }

@@ -107,9 +107,22 @@ def test_a_file_that_cannot_be_read_is_a_change_that_never_ended(path: Path, jun
     path.parent.mkdir()
     path.write_bytes(junk)
     result = begun(path, FACTS)
-    assert result["interrupted"] == {"since": "", "roles": [], "out_of_work": False}
+    assert result["interrupted"] == {"since": "", "roles": ["an unknown role"], "out_of_work": True}
     assert result["before"] == snapshot(FACTS)
     assert load_mark(path.read_bytes())["before"] == snapshot(FACTS)  # type: ignore[index]
+
+
+def test_a_role_that_is_done_takes_no_unknown_one_off_the_note(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"{")
+    assert not call(path, "ended", roles=["ofed"])["changed"]
+    begun(path, FACTS)
+    assert call(path, "ended", roles=["ofed"])["changed"]
+    mark = load_mark(path.read_bytes())
+    assert mark is not None
+    assert (mark["roles"], mark["out_of_work"]) == (["an unknown role"], True)
+    assert call(path, "ended")["changed"]
+    assert not path.exists()
 
 
 def test_malformed_facts_are_refused(path: Path) -> None:
