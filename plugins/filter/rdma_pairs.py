@@ -108,9 +108,9 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = 
             for host in live:
                 wanted[host] = usable_ports(view["facts"][host], want)[0]
                 if not wanted[host] and group["resource"] and not checked.allow_unusable:
-                    lacks[host] = (
-                        refused_in_words(ports_out_of_use(view["facts"][host], want)) or "it has none of that kind"
-                    )
+                    known = "devices" in view["facts"][host]
+                    none = "it has none of that kind" if known else "its facts have no devices: discover it again"
+                    lacks[host] = refused_in_words(ports_out_of_use(view["facts"][host], want)) or none
         everyone = {**view["groups"], **view.get("unseen", {})}
         # Hosts that were lost before are missed in the result.
         expected = {host for group in everyone.values() for host in set(group["hosts"]) - set(group["replayed"])}

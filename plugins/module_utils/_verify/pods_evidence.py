@@ -83,7 +83,14 @@ def pair_pods(
             else "its group has no resource that Pods could ask for (rdma_resource)"
         )
         left[name] = [
-            not_measured(host, None, None, reason, bool(group["resource"]) and not settings.allow_unusable)
+            # one without a usable port may be excused; one that has some, and gives none of them to Pods, may not
+            not_measured(
+                host,
+                None,
+                None,
+                reason,
+                bool(group["resource"]) and not (settings.allow_unusable and not wanted.get(host)),
+            )
             for host in group["hosts"]
             if host not in own
         ]

@@ -156,9 +156,11 @@ def _different_fabrics(case: Case) -> t.Iterator[Hit]:
             continue
         # groups that never meet may have fabrics of their own
         subnets = _subnets(case, case.hosts_beside(line.log))
-        # one that all of them share is that of another rail
-        if len({tuple(hosts) for hosts in subnets.values()}) > 1:
-            shown = [f"subnet {prefix}: {', '.join(hosts[:5])}" for prefix, hosts in sorted(subnets.items())]
+        everyone = {host for hosts in subnets.values() for host in hosts}
+        # over one that all of them share they meet; the others are those of other rails, one of which a host may lack
+        apart = {prefix: hosts for prefix, hosts in subnets.items() if set(hosts) != everyone}
+        if len(apart) > 1:
+            shown = [f"subnet {prefix}: {', '.join(hosts[:5])}" for prefix, hosts in sorted(apart.items())]
             yield case.hit(line.log, [str(line), *shown[:4]])
 
 

@@ -102,6 +102,15 @@ def test_a_host_whose_pods_get_nothing_is_a_defect_where_there_is_a_resource() -
     assert [row["defect"] for row in none["untested"]["g"]] == [False, False]
 
 
+def test_only_a_host_without_a_usable_port_is_excused_from_giving_pods_one() -> None:
+    facts = facts_of("lab1", "lab2", "lab3", "lab4")
+    wanted = {host: rows for host, rows in wanted_of(facts).items() if host != "lab4"}
+    groups = {"g": {"hosts": sorted(facts), "resource": "r"}}
+    plan = plan_of(lab1=["mlx5_0"], lab2=["mlx5_0"], lab3=[])
+    rows = pair_pods(groups, facts, wanted, plan, settings_from({"allow_unusable": True}))["untested"]["g"]
+    assert [(row["host"], row["defect"]) for row in rows] == [("lab3", True), ("lab4", False)]
+
+
 def test_the_filter_takes_a_plan() -> None:
     groups = {"g": {"hosts": ["lab1", "lab2"], "resource": {"name": "rdma_a100"}, "want": None, "replayed": []}}
     groups["g"]["want"] = {"link_layer": "Ethernet", "kinds": ["software"]}

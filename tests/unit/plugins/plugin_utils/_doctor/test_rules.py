@@ -191,11 +191,13 @@ def test_fabrics_of_groups_that_never_meet_are_no_cause() -> None:
     assert found(one=[samples.HOST], two=[samples.OTHER]) == {"qp-infiniband-way"}
 
 
-def test_fabrics_that_all_hosts_of_a_group_share_are_no_cause() -> None:
-    """Rails, or storage, may have one of their own."""
+@pytest.mark.parametrize("lacks", [False, True])
+def test_fabrics_are_no_cause_where_all_hosts_of_a_group_share_one(*, lacks: bool) -> None:
+    """Rails, or storage, may have one of their own, which a host may lack for a cable that is out."""
     both = json.loads(json.dumps(samples.DIFFERENT[samples.HOST]))
     both["devices"] += json.loads(json.dumps(samples.DIFFERENT[samples.OTHER]))["devices"]
-    given = samples.said(" Link type       : IB", samples.RTR, facts={samples.HOST: both, samples.OTHER: both})
+    other = samples.DIFFERENT[samples.HOST] if lacks else both
+    given = samples.said(" Link type       : IB", samples.RTR, facts={samples.HOST: both, samples.OTHER: other})
     assert {each["id"] for each in diagnose(given) if each["id"].startswith("qp-")} == {"qp-infiniband-way"}
 
 
