@@ -78,10 +78,10 @@ MODULES = (
 )
 # User-space programs that verification and people need, where distributions put them.
 _TOOLS = ("ib_write_bw", "ib_write_lat", "ibstat", "ibv_devinfo", "rdma")
-# Display and compute controllers that count as GPUs: class 0302 and 1200 of anybody, 0300 and 0380 of these vendors (a server's
-# BMC is a 0300, too; AMD's MI100 and its like are 0380).
-_GPU_CLASSES = (0x0302, 0x1200)
-_GPU_VENDORS = {0x0300: ("10de", "1002"), 0x0380: ("10de", "1002")}
+# Display and compute controllers that count as GPUs: class 0302 of anybody, the others of these vendors (a server's BMC is a 0300, too;
+# AMD's MI100 and its like are 0380, its MI300X 1200; engines of a processor that compress are 1200, and FPGAs, too).
+_GPU_CLASSES = (0x0302,)
+_GPU_VENDORS = {0x0300: ("10de", "1002"), 0x0380: ("10de", "1002"), 0x1200: ("10de", "1002", "1da3")}
 
 
 def _gpus(tree: Tree, devices: list[Facts]) -> list[Facts]:
@@ -93,7 +93,8 @@ def _gpus(tree: Tree, devices: list[Facts]) -> list[Facts]:
         if (kind not in _GPU_CLASSES and kind not in _GPU_VENDORS) or not PCI_FUNCTION.fullmatch(pci):
             continue
         vendor = hex_id(tree, base + "/vendor")
-        if vendor not in _GPU_VENDORS.get(kind, (vendor,)):
+        # one of the virtual functions of a GPU here is no GPU more (vGPU); in a guest it is the GPU
+        if vendor not in _GPU_VENDORS.get(kind, (vendor,)) or tree.exists(base + "/physfn"):
             continue
         numa = number(tree, base + "/numa_node")
         gpu: Facts = {

@@ -54,6 +54,10 @@ _VIRTUAL: dict[tuple[str, str], str] = {
     ("15b3", "101c"): "ConnectX-6 Virtual Function",
     ("15b3", "101e"): "ConnectX Family mlx5Gen Virtual Function",
     ("15b3", "a2d3"): "BlueField Virtual Function",
+    ("8086", "1889"): "Ethernet Adaptive Virtual Function",
+    ("14e4", "16dc"): "NetXtreme-E Ethernet Virtual Function",
+    ("1414", "00ba"): "Azure Network Adapter Virtual Function",
+    ("19e5", "a22f"): "HNS RDMA Virtual Function",
 }
 
 # include/rdma/ib_verbs.h, enum ib_port_state; drivers/infiniband/core/sysfs.c prints "4: ACTIVE".

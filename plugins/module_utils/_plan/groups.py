@@ -29,6 +29,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import (
     names_of,
     patient,
     port_refusal,
+    under_default_route,
     usable_ports,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.rails import (
@@ -357,7 +358,7 @@ def _whole_functions(host: str, functions: t.Sequence[Function], refused: t.Sequ
 
 def _routes(host: str, facts: t.Mapping[str, t.Any], wanted: t.Sequence[Port]) -> list[str]:
     """A sentence for each wanted device that carries the default route."""
-    routes = set(facts.get("management", {}).get("default_route_netdevs", []))
+    routes = under_default_route(facts)
     names = {row["device"] for row in wanted}
     return [
         f"host {host}: {device['name']} is wanted and carries the default route ({sorted(routes & names_of(device))[0]})"
@@ -523,6 +524,7 @@ def plan_one(
     planner = _Planner(group, facts_by_host, checked)
     for host in planner.hosts:
         planner.look_at(host)
+    planner.compare_rails(earlier)
     classes = planner.classes(earlier, others)
     return planner.plan(classes), planner.everything
 
@@ -599,6 +601,31 @@ class _Planner:
             self.warnings += _routes(host, facts, own.wanted)
         else:
             self.bare.append(host)
+
+    def compare_rails(self, earlier: t.Sequence[Class]) -> None:
+        """An error for each host of which something that is still there was on another rail: its Pods would get other devices.
+
+        A GPU that is gone counts the others anew, as do ports that are down of cards that may belong to a rail.
+        """
+        for entry in earlier if self.pattern is not None else ():
+            # whoever wishes for something else wants another plan
+            if entry["wishes"] != self.wishes:
+                continue
+            for host, rows in entry["matches"].items():
+                if host not in self.hosts:
+                    continue
+                now = {pci: rail.number for rail in self.hosts[host].rails for pci in rail.functions}
+                there = {device["pci"] for device in self.facts[host]["devices"]}
+                moved = [
+                    f"{row['device']} ({row['pci']}) was on rail {row['rail']} and {_rail_now(now.get(row['pci']))}"
+                    for row in rows
+                    if row.get("rail") is not None and row["pci"] in there and now.get(row["pci"]) != row["rail"]
+                ]
+                if moved:
+                    self.errors.append(
+                        f"host {host}: {'; '.join(moved)}, since what it has of GPUs and HCAs differs from the earlier plan. Repair it "
+                        "where something is missing; where it was rebuilt, move the earlier plan.json away"
+                    )
 
     def classes(self, earlier: t.Sequence[Class], others: t.Collection[str]) -> list[Class]:
         """Classes of hosts that have one configuration. PlanError when a host that has all its ports up has none that is exact."""
@@ -728,6 +755,10 @@ class _Planner:
             "warnings": self.warnings,
             "errors": self.errors,
         }
+
+
+def _rail_now(number: t.Optional[int]) -> str:
+    return "would be on none" if number is None else f"would be on rail {number}"
 
 
 def _refused(row: Port, reason: str) -> Refused:

@@ -17,6 +17,7 @@ __all__ = [
     "port_refusal",
     "ports_out_of_use",
     "refused_in_words",
+    "under_default_route",
     "usable_ports",
 ]
 
@@ -80,7 +81,8 @@ def port_refusal(device: t.Mapping[str, t.Any], port: t.Mapping[str, t.Any], wan
     if want["state"] == "Active" and port["state"] != "Active":
         return f"port is {port['state'] or 'in an unknown state'} (phys state {port['phys_state'] or 'unknown'}), the group wants Active"
     rate = port["rate_gbps"]
-    if want["min_rate_gbps"] and (rate is None or rate < want["min_rate_gbps"]):
+    # one that is down says its last rate, or that of a link which is still being trained
+    if port["state"] == "Active" and want["min_rate_gbps"] and (rate is None or rate < want["min_rate_gbps"]):
         return "{}, the group wants at least {:g} Gb/s".format(
             "rate unknown"
             if rate is None
@@ -123,6 +125,12 @@ def usable_ports(facts: t.Mapping[str, t.Any], want: t.Mapping[str, t.Any]) -> t
                     }
                 )
     return wanted, refused
+
+
+def under_default_route(facts: t.Mapping[str, t.Any]) -> set[str]:
+    """Netdevs that carry the default route of a host: those that it names, and all below them, such as members of a bond."""
+    named = (facts.get("management") or {}).get("default_route_netdevs") or ()
+    return {*named, *((facts.get("roce") or {}).get("under_default_route") or ())}
 
 
 def patient(want: t.Mapping[str, t.Any]) -> Json:

@@ -203,6 +203,9 @@ class _Together(t.NamedTuple):
         return f"{len(indexes)}{noun} ({names})"
 
 
+_OF_ANOTHER_MAKE = (
+    "look whether a GPU or an HCA is missing (lspci), and put hosts of another make into a group of their own"
+)
 _WHAT_TO_DO = (
     "where an HCA is missing, put the host into a group with one that has them all; otherwise take the HCAs that are "
     "no part of a rail out with rdma_want.exclude"
@@ -521,7 +524,7 @@ def _check_short(rails: t.Mapping[str, t.Sequence[Rail]]) -> None:
                 raise RailError(
                     f"rails differ between hosts {other} and {host}: rail {rail.number} is {_words(full)} on the one, {_words(rail)} on "
                     "the other",
-                    "put hosts of another make into a group of their own",
+                    _OF_ANOTHER_MAKE,
                 )
 
 
@@ -548,14 +551,14 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
             raise RailError(
                 f"rails differ between hosts {reference} and {host}: {len(expected)} rails on the one, {len(own)} on "
                 "the other",
-                "put hosts of another make into a group of their own",
+                _OF_ANOTHER_MAKE,
             )
         for mine, theirs in zip(expected, own):
             if mine.gpus != theirs.gpus:
                 raise RailError(
                     f"rails differ between hosts {reference} and {host}: rail {mine.number} is {_words(mine)} on the "
                     f"one, {_words(theirs)} on the other",
-                    "put hosts of another make into a group of their own",
+                    _OF_ANOTHER_MAKE,
                 )
         # a rail that has lost its first HCA, or all, has no place in the order
         whole = {mine.number for mine, theirs in zip(expected, own) if len(mine.functions) == len(theirs.functions)}
@@ -564,7 +567,7 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
                 f"rails differ between hosts {reference} and {host}: by PCI address, the HCAs are those of rails "
                 f"{', '.join(map(str, order))} on the one, {', '.join(map(str, _order(own)))} on the "
                 "other",
-                "put hosts of another make into a group of their own",
+                _OF_ANOTHER_MAKE,
             )
         for rail in own:
             for pci in rail.functions:

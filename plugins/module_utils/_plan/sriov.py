@@ -24,7 +24,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Sriov
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import driver_of_function
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import driver_of_function, under_default_route
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import (
     SRIOV,
     Function,
@@ -60,7 +60,8 @@ def _refusal(device: t.Mapping[str, t.Any], routes: t.Collection[str]) -> t.Opti
         return "it has no driver"
     if device["kind"] in ("pf", "software") and device["sriov"]["vfs"]:
         return f"it has {device['sriov']['vfs']} virtual functions, which the plugin offers in its place"
-    return _IN_USE if _own_netdevs(device) & set(routes) else None
+    legs = {member["netdev"] for member in device["lag"]["members"]} if device["lag"] else set()
+    return _IN_USE if (_own_netdevs(device) | legs) & set(routes) else None
 
 
 def _ids(device: t.Mapping[str, t.Any]) -> tuple[str, str, str]:
@@ -111,7 +112,7 @@ def sriov_functions(
 
     functions: those of the shared plugin, of which pool and reason are taken.
     """
-    routes = (facts.get("management") or {}).get("default_route_netdevs") or ()
+    routes = under_default_route(facts)
     known = {function.pci: function for function in functions}
     uplinks = _uplinks(facts)
     found: dict[str, dict[str, list[Function]]] = {version: {} for version in VERSIONS}

@@ -135,6 +135,8 @@ def test_what_carries_no_data_is_not_near() -> None:
         ("0x1002", "0x120000", True),
         ("0x1da3", "0x120000", True),
         ("0x1002", "0x038000", True),
+        # engines of a processor that compress
+        ("0x19e5", "0x120000", False),
         ("0x1a03", "0x030000", False),
         ("0x1a03", "0x038000", False),
         ("0x10de", "0x068000", False),
@@ -146,6 +148,15 @@ def test_gpus_are_told_by_vendor_and_class(vendor: str, pci_class: str, counts: 
     machine = Machine()
     gpu(machine, "0000:0c:00.0", ROOT_A, vendor=vendor, **{"class": pci_class})
     assert len(facts_of(machine)["gpus"]) == counts
+
+
+def test_a_virtual_function_of_a_gpu_is_no_gpu_more_but_in_a_guest() -> None:
+    machine = Machine()
+    gpu(machine, "0000:0c:00.0", ROOT_A)
+    gpu(machine, "0000:0c:00.4", ROOT_A)
+    assert len(facts_of(machine)["gpus"]) == 2
+    machine.link(f"/sys/devices/{ROOT_A}/0000:0c:00.4/physfn", f"/sys/devices/{ROOT_A}/0000:0c:00.0")
+    assert [row["pci"] for row in facts_of(machine)["gpus"]] == ["0000:0c:00.0"]
 
 
 def test_an_entry_that_is_no_address_is_no_gpu() -> None:

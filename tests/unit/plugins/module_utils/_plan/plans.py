@@ -230,6 +230,11 @@ def at_no_function(device: Json) -> Json:
 @st.composite
 def host_facts(draw: st.DrawFn) -> Json:
     devices = [draw(device_facts(index)) for index in range(draw(st.integers(0, 5)))]
+    virtual = {row["pci"] for row in devices if row["sriov"]["pf"]}
+    for row in devices:
+        # a virtual function has none of its own
+        if row["sriov"]["pf"] in virtual:
+            row["sriov"]["pf"] = "0000:7f:00.0"
     return checked({"schema": 1, "devices": devices, "warnings": []})
 
 
@@ -353,7 +358,8 @@ def check_sriov_refusal(cluster: dict[str, Json], wanted: dict[str, set[str]], r
         device = device_of(cluster, host, name)
         assert pci in wanted[host]
         if why == "it carries the default route of the host":
-            assert device["netdevs"] == cluster[host]["management"]["default_route_netdevs"]
+            legs = [member["netdev"] for member in device["lag"]["members"]] if device["lag"] else []
+            assert {*device["netdevs"], *legs} & set(cluster[host]["management"]["default_route_netdevs"])
             return
         assert ("virtual functions" in why and device["sriov"]["vfs"] > 0) or (why == "it has no driver")
         return

@@ -331,15 +331,18 @@ def test_software_devices_on_a_bond_are_selected_at_the_function_of_a_member() -
     machine = soft_node(netdev="eth3", parent="bond0")
     machine.netdev("eth3", "/sys/devices/pci0000:00/0000:00:05.0", master="bond0")
     machine.bond("bond0", "eth2 eth3")
-    # of the bond, not of the function
+    # of the bond; the function that its member has would take it along into a Pod
     machine.file("/proc/net/route", "Iface\nbond0\t00000000\t0\t3\t0\t0\t0\t00000000\n")
     facts = facts_of(machine)
     plan = plan_group("g", {"n": facts}, wishes(SOFTWARE, "ifnames"))
     assert plan["warnings"] == ["host n: mlx5_0 is wanted and carries the default route (bond0)"]
     [entry] = plan["classes"]
     assert (entry["selectors"], plan["wanted"]["n"][0]["netdev"]) == ({"ifNames": ["eth3"]}, "bond0")
-    assert entry["sriov"]["versions"] == "3.5.1 or newer"
-    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == {"devices": ["10d3"], "isRdma": True}
+    assert entry["sriov"]["config"] is None
+    assert (
+        entry["sriov"]["reason"]
+        == "host n: mlx5_0 (0000:00:05.0) is wanted, but it carries the default route of the host"
+    )
     assert plan_group("g", {"n": facts}, wishes({**SOFTWARE, "exclude": ["bond0"]}))["classes"] == []
     assert plan_group("g", {"n": facts}, RESOURCE)["exclusions"][0]["reason"].startswith("software device (rdma_rxe)")
 

@@ -109,6 +109,20 @@ def test_a_missing_ipoib_module_is_the_remedy() -> None:
 # -- Reasons ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("rate", ["10 Gb/sec (4X SDR)", "200 Gb/sec (4X HDR)", "?"])
+def test_the_rate_of_a_port_that_is_down_decides_nothing(rate: str) -> None:
+    """It is that of a link which is not there: a group that plans before its cables are in gets what it will have."""
+    machine = Machine()
+    for index, (state, own) in enumerate([("4: ACTIVE", "200 Gb/sec (4X HDR)"), ("1: DOWN", rate)]):
+        function = machine.function(f"0000:{index + 1}b:00.0", device="0x101b")
+        machine.port(machine.hca(f"mlx5_{index}", function), link_layer="InfiniBand", state=state, rate=own)
+        machine.netdev(f"ib{index}", function, type="32")
+    plan = plan_group("g", {"n": facts_of(machine)}, wishes({"state": "any", "min_rate_gbps": 100}))
+    assert [row["device"] for row in plan["wanted"]["n"]] == ["mlx5_0", "mlx5_1"]
+    (entry,) = plan["classes"]
+    assert entry["selectors"] == {"deviceIDs": ["101b"]}
+
+
 @pytest.mark.parametrize(
     ("port", "want", "reason"),
     [

@@ -1015,3 +1015,63 @@ def test_software_devices_on_rails_are_those_that_are_offered() -> None:
         "host n has nothing on rail 2 (GPU 0000:20:00.0; mlx5_1: invisible to the plugin: umad device missing: "
         "load ib_umad)"
     ]
+
+
+# -- What an earlier plan says -----------------------------------------------------------------------------------------
+
+
+def four(gpus: tuple[int, ...] = (0, 1, 2, 3), hcas: tuple[int, ...] = (0, 1, 2, 3)) -> Json:
+    """Facts of a host of four switches with a GPU and an HCA each, but for those that are gone."""
+    bridges = {index: [f"0000:{index + 1}0:00.0", f"0000:{index + 1}1:00.0"] for index in range(4)}
+    return checked(
+        {
+            "schema": 1,
+            "warnings": [],
+            "devices": [
+                hca(index, f"0000:{index + 1}4:00.0", [*bridges[index], f"0000:{index + 1}2:01.0"], f"eth{index}")
+                for index in hcas
+            ],
+            "gpus": [
+                {
+                    "pci": f"0000:{index + 1}3:00.0",
+                    "bridges": [*bridges[index], f"0000:{index + 1}2:00.0"],
+                    "vendor": "10de",
+                    "device": "2331",
+                    "numa_node": None,
+                    "nearest": [],
+                }
+                for index in gpus
+            ],
+        }
+    )
+
+
+def planned_after(earlier: Json, **hosts: Json) -> Json:
+    wishes = {"g": {**WISHES, "hosts": sorted(hosts)}}
+    classes = {"g": earlier["groups"]["g"]["classes"]} if earlier else {}
+    return plan_groups(hosts, wishes, earlier=classes)
+
+
+def test_a_gpu_that_is_gone_shifts_no_rail_in_silence() -> None:
+    first = planned_after({}, n=four())
+    assert first["groups"]["g"]["errors"] == []
+    assert planned_after(first, n=four())["groups"]["g"]["errors"] == []
+    (error,) = planned_after(first, n=four(gpus=(0, 2, 3)))["groups"]["g"]["errors"]
+    assert error.startswith(
+        "host n: mlx5_1 (0000:24:00.0) was on rail 2 and would be on none; mlx5_2 (0000:34:00.0) was on rail 3 and "
+        "would be on rail 2; mlx5_3 (0000:44:00.0) was on rail 4 and would be on rail 3, since "
+    )
+    assert error.endswith("move the earlier plan.json away")
+
+
+def test_an_hca_that_is_gone_has_one_error() -> None:
+    first = planned_after({}, n=four(), o=four())
+    (error,) = planned_after(first, n=four(hcas=(0, 2, 3)), o=four())["groups"]["g"]["errors"]
+    assert error.startswith("host n has nothing on rail 2 (GPU 0000:23:00.0;")
+
+
+def test_another_wish_numbers_rails_as_it_likes() -> None:
+    first = planned_after({}, n=four())
+    classes = {"g": first["groups"]["g"]["classes"]}
+    other = {"g": {**WISHES, "resource": {"name": "cx6"}, "hosts": ["n"]}}
+    assert plan_groups({"n": four(gpus=(0, 2, 3))}, other, earlier=classes)["groups"]["g"]["errors"] == []

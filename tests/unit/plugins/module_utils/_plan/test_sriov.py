@@ -69,6 +69,29 @@ def test_both_outcomes_of_the_sriov_plugin_happen() -> None:
     assert outcomes["in use"], outcomes
 
 
+ROUTE = "Iface\n{}\t00000000\t0\t3\t0\t0\t0\t00000000\n"
+
+
+@pytest.mark.parametrize("way", ["bond0", "eth0.100", "eth0"])
+def test_what_carries_the_default_route_below_something_else_goes_to_no_pod(way: str) -> None:
+    """The plugin asks for a route of the function's own netdev only."""
+    machine = Machine()
+    function = machine.nic("mlx5_0", "eth0", "0000:3b:00.0")
+    if way == "bond0":
+        other = machine.nic("mlx5_1", "eth1", "0000:5e:00.0")
+        machine.bond(way, "eth0 eth1")
+        machine.netdev("eth0", function, master=way)
+        machine.netdev("eth1", other, master=way)
+    elif way != "eth0":
+        machine.link(machine.netdev(way) + "/lower_eth0", function + "/net/eth0")
+    machine.file("/proc/net/route", ROUTE.format(way))
+    plan = plan_group("g", {"n": facts_of(machine)}, wishes({"link_layer": "Ethernet"}))
+    (entry,) = plan["classes"]
+    assert entry["sriov"]["config"] is None
+    assert entry["sriov"]["reason"].endswith("is wanted, but it carries the default route of the host")
+    assert plan["warnings"][0].startswith("host n: mlx5_0 is wanted and carries the default route (")
+
+
 # -- The SR-IOV plugin -----------------------------------------------------------------------------------------------
 
 
