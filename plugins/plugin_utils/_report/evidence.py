@@ -125,12 +125,13 @@ def hosts_of(item: Json) -> set[str]:
     return {*(str(end.get("host")) for end in ends), *(str(each) for each in own if not isinstance(each, dict))}
 
 
-def untested(evidence: Shown) -> list[Json]:
-    """Ports that were not measured: a defect is a problem, a port without a partner is not."""
+def untested(evidence: Shown, told: t.Collection[str]) -> list[Json]:
+    """Ports that were not measured: a defect is a problem, a port without a partner is not. told: hosts of which the plan says that they have none."""
     merged: dict[tuple[bool, str, str], list[str]] = {}
     for row in evidence["untested"]:
         what = "" if row.get("device") is None else f" {row.get('device')} port {row.get('port')}"
-        merged.setdefault((bool(row.get("defect")), what, str(row.get("reason"))), []).append(str(row.get("host")))
+        defect = bool(row.get("defect")) and (what != "" or str(row.get("host")) not in told)
+        merged.setdefault((defect, what, str(row.get("reason"))), []).append(str(row.get("host")))
     items = []
     for (defect, what, reason), hosts in merged.items():
         one = len(hosts) == 1

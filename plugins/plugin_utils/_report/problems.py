@@ -45,7 +45,7 @@ def problems_of(
         *_of_plan(plan or {}, set(hosts)),
         *_not_planned(plan, seen),
         *findings,
-        *_of_measurements(evidence, measured, live),
+        *_of_measurements(evidence, measured, live, _without_ports(plan or {})),
     ]
     return sorted(items, key=lambda item: -WORSE[item["state"]])
 
@@ -104,8 +104,22 @@ def _of_nodes(nodes: list[tuple[str, Json]], missing: t.Collection[str]) -> list
     return items + [{"state": "warn", "text": note, "hosts": hosts_in_words(by_note[note])} for note in by_note]
 
 
-def _of_measurements(evidence: Shown, measured: list[Json], expected: t.Collection[str]) -> list[Json]:
-    """What there is to say of the measurements of a group. expected: hosts that were to be measured in this run."""
+_NO_PORT = " has no usable port"
+
+
+def _without_ports(plan: Json) -> set[str]:
+    """Hosts of which an error of the plan says so."""
+    errors = map(str, as_list(plan.get("errors")))
+    return {text.partition(_NO_PORT)[0].removeprefix("host ") for text in errors if _NO_PORT in text}
+
+
+def _of_measurements(
+    evidence: Shown, measured: list[Json], expected: t.Collection[str], told: t.Collection[str]
+) -> list[Json]:
+    """What there is to say of the measurements of a group.
+
+    expected: hosts that were to be measured in this run; told: those that have nothing to measure with, as the plan says.
+    """
     items: list[Json] = []
     earlier = evidence.get("earlier")
     when = f" (measured earlier: {earlier})" if earlier else ""
@@ -115,7 +129,7 @@ def _of_measurements(evidence: Shown, measured: list[Json], expected: t.Collecti
         worst = next(item["first_failure"] for item in measured if item["failed"])
         text = f"{failed} of {plural(total, 'measurement')} failed{when}, such as {worst}"
         items.append({"state": "bad", "text": clean(text), "hosts": None})
-    for item in untested(evidence):
+    for item in untested(evidence, told):
         items.append({**item, "text": clean(item["text"] + when)})
     if expected and (earlier or not total):
         text = f"nothing was measured in this run, although {plural(len(expected), 'host')} could have been"

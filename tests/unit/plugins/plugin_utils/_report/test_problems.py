@@ -54,6 +54,18 @@ def test_a_failure_of_any_test_is_a_problem(sample: dict[str, Any], name: str, v
     assert summary_of(sample).splitlines()[0] == "✕  Group ib-a100 has a problem"
 
 
+def test_a_host_without_a_port_is_told_of_once(sample: dict[str, Any]) -> None:
+    """By the plan, and not again by what could not be measured."""
+    sample["plan"]["groups"]["ib-a100"]["errors"] = ["host ib-a100-3 has no usable port (none)"]
+    row = {"device": None, "port": None, "reason": "no port of the host is wanted and usable", "defect": True}
+    sample["evidence"][0]["untested"] = [{**row, "host": "ib-a100-3"}, {**row, "host": "ib-a100-2"}]
+    assert [(item["state"], item["text"]) for item in group_of(sample)["problems"]] == [
+        ("bad", "ib-a100-3 has no usable port (none)"),
+        ("bad", "ib-a100-2: not measured, no port of the host is wanted and usable"),
+        ("info", "ib-a100-3: not measured, no port of the host is wanted and usable"),
+    ]
+
+
 def test_a_port_that_could_not_be_measured_is_a_problem_when_it_is_a_defect(sample: dict[str, Any]) -> None:
     sample["evidence"][0]["untested"] = untested("ib-a100-1", "ib-a100-2", defect=True)
     sample["evidence"][0]["untested"] += untested("ib-a100-3", defect=False)
