@@ -52,6 +52,8 @@ class Case(t.NamedTuple):
     unforeseen: bool = False
     # the node was in work, and could not be drained
     stayed: bool = False
+    # it was out of work already, and could not be drained
+    late: bool = False
     # an earlier run has taken it out of work, and this one knows no cluster
     unknown: bool = False
     # whether the earlier run had come so far
@@ -93,6 +95,21 @@ CASES = {
     ),
     "RoCE came after half a change, then something else failed": Case(
         [*ROCE, *MEMLOCK], None, "containerd_memlock", back=True, ended=True, earlier=True, whole=True, noted=ROCE
+    ),
+    "RoCE not drained after half a change": Case(
+        ROCE,
+        None,
+        "roce_host",
+        back=False,
+        ended=False,
+        earlier=True,
+        whole=True,
+        noted=ROCE,
+        half="roce_host",
+        late=True,
+    ),
+    "driver without a drain, then something else failed after half a change": Case(
+        BOTH, None, "containerd_memlock", back=True, ended=True, earlier=True, unforeseen=True
     ),
     "RoCE put back half a change": Case(
         ROCE, None, "roce_host", back=True, ended=True, earlier=True, whole=True, noted=ROCE
@@ -146,7 +163,11 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (roles / "ofed" / "tasks" / "uncordon.yml").write_text(json.dumps(UNCORDON))
     drained = [
         {
-            "ansible.builtin.set_fact": {"ofed_drained": True, f"{role}_whole": "{{ whole }}"},
+            "ansible.builtin.set_fact": {
+                "ofed_drained": True,
+                f"{role}_whole": "{{ whole }}",
+                f"{role}_left_work": "{{ not (stayed or late) }}",
+            },
             "when": "whole is not none",
         }
         for role in (*ROCE, *IMEX)
@@ -177,11 +198,12 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "__prepare_lost": [],
             "__prepare_kubeconfig": PLAY["__prepare_kubeconfig"],
             "__prepare_nobody": PLAY["__prepare_nobody"],
+            "__prepare_has_left": PLAY["__prepare_has_left"],
             "__prepare_decision": {},
             **{
                 key: value
                 for key, value in case._asdict().items()
-                if key in ("healthy", "fails", "dark", "whole", "stayed")
+                if key in ("healthy", "fails", "dark", "whole", "stayed", "late")
             },
         }
     last = {"content": "{{ prepare_outcome }}", "dest": "{{ there }}/outcome", "mode": "0644"}

@@ -13,6 +13,7 @@ import sys
 import typing as t
 
 import pytest
+import yaml
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import (
     dump_mark,
@@ -146,6 +147,23 @@ def test_a_node_that_is_at_work_is_not_said_to_stay_out_of_it(node: Node) -> Non
     assert world.state == (False, ["roce_host"])
     world.run("roce_host")
     assert world.state == (False, [])
+
+
+def test_what_one_role_has_put_back_does_not_keep_the_next_from_its_own(node: Node) -> None:
+    world = World(node, ["roce_host", "ofed"], away=False)
+    world.run("ofed", "roce_host")
+    assert world.state == (False, [])
+
+
+def test_a_node_that_the_cluster_does_not_know_keeps_its_note(node: Node) -> None:
+    """It may be out of work in another one."""
+    world = World(node, ["ofed"])
+    away = (ROOT / "roles" / "ofed" / "tasks" / "away.yml").read_text()
+    nothing = {"ansible.builtin.set_fact": {"__ofed_node": {"resources": []}}}
+    tasks = [nothing, *yaml.safe_load(away)[1:]]
+    (node.collection / "roles" / "ofed" / "tasks" / "away.yml").write_text(json.dumps(tasks))
+    assert "has no node n1, and a change of n1 never finished" in world.run("ofed", fails=True)
+    assert world.state == (True, ["ofed"])
 
 
 def test_a_node_that_another_role_has_left_out_of_work_stays_there(node: Node) -> None:
