@@ -148,6 +148,7 @@ HEALTHY = {
     "ansible.builtin.set_fact": {"ofed_healthy": "{{ healthy }}", "ofed_drained": True, "ofed_stayed": "{{ stayed }}"},
     "when": "healthy is not none",
 }
+OUT, LEFT_WORK = {"ofed_drained": True}, "{{ not (stayed or late) }}"
 FAIL = {"ansible.builtin.fail": {"msg": "it does not work"}}
 UNCORDON = [
     {"ansible.builtin.fail": {"msg": "the cluster does not answer"}, "when": "dark"},
@@ -163,11 +164,7 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (roles / "ofed" / "tasks" / "uncordon.yml").write_text(json.dumps(UNCORDON))
     drained = [
         {
-            "ansible.builtin.set_fact": {
-                "ofed_drained": True,
-                f"{role}_whole": "{{ whole }}",
-                f"{role}_left_work": "{{ not (stayed or late) }}",
-            },
+            "ansible.builtin.set_fact": {**OUT, f"{role}_whole": "{{ whole }}", f"{role}_left_work": LEFT_WORK},
             "when": "whole is not none",
         }
         for role in (*ROCE, *IMEX)
@@ -196,9 +193,7 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "__prepare_roles": case.roles,
             "__prepare_away": case.roles != MEMLOCK and bool(case.roles) and not case.unforeseen,
             "__prepare_lost": [],
-            "__prepare_kubeconfig": PLAY["__prepare_kubeconfig"],
-            "__prepare_nobody": PLAY["__prepare_nobody"],
-            "__prepare_has_left": PLAY["__prepare_has_left"],
+            **{key: PLAY[key] for key in ("__prepare_kubeconfig", "__prepare_nobody", "__prepare_has_left")},
             "__prepare_decision": {},
             **{
                 key: value

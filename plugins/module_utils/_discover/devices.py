@@ -311,6 +311,12 @@ def _lacking(node: _Node, names: set[str]) -> t.Optional[str]:
     ]
     if not rows:
         return None
+    if [row[0] for row in rows] == ["umad"] and node.tree.exists("/sys/module/ib_umad"):
+        # nodes come for ports with management datagrams only (ib_umad_add_one(), core/user_mad.c)
+        return (
+            "it has no umad device, though ib_umad is loaded: its ports take no management datagrams (iWARP, EFA, or RoCE switched off: "
+            "switchdev, enable_roce)"
+        )
     whole = node.tree.exists("/sys/module")
     missing = [row for row in rows if whole or node.tree.exists(row[2])]
     sorts = [row[0] for row in missing or rows]

@@ -122,7 +122,10 @@ def _end(host: str, facts: Json, wanted: Port, settings: Settings) -> t.Union[En
             return f"the port has no RoCE v2 GID with an IPv4 address: give {wanted['netdev'] or 'its netdev'} one"
         # A port can have several (VLANs); the untagged interface of the port itself is the fabric's.
         own = [gid for gid in usable if gid["netdev"] == wanted["netdev"]]
-        chosen = min(own or usable, key=lambda gid: int(gid["index"]))
+        # the interface of a Pod may have the same name
+        ours = ((facts.get("management") or {}).get("addresses") or {}).get(str(wanted["netdev"])) or ()
+        known = [gid for gid in own if gid["ipv4"] in ours]
+        chosen = min(known or own or usable, key=lambda gid: int(gid["index"]))
         gid_index, address = int(chosen["index"]), str(chosen["ipv4"])
         fabric = "RoCE"
     else:

@@ -376,6 +376,11 @@ def test_the_reason_says_what_the_plugin_lacks_of_soft_roce() -> None:
     machine.remove("/sys/class/infiniband_mad")
     plugin = only(facts_of(machine))["plugin"]
     assert (plugin["visible"], plugin["reason"]) == (False, "umad device missing: load ib_umad")
+    # one that never gets any
+    machine.file("/sys/module/ib_umad/initstate", "live\n")
+    reason = only(facts_of(machine))["plugin"]["reason"]
+    assert reason.startswith("it has no umad device, though ib_umad is loaded: its ports take no management datagrams")
+    machine.remove("/sys/module/ib_umad")
     machine.remove(f"{function}/driver")
     plugin = only(facts_of(machine))["plugin"]
     assert (plugin["driver"], plugin["reason"]) == (None, "no driver bound to the PCI function")

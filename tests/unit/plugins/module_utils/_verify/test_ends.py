@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.ends import (
     End,
+    ends_of,
     floor,
     gpu_memory,
     pcie_gbps,
@@ -20,7 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.ends import (
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import judge_bandwidth
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings
-from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pairs import node, plan
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pairs import node, plan, wanted_of
 
 
 def an_end(host: str = "a", device: str = "mlx5_0", rate: float | None = 200.0, **given: t.Any) -> End:
@@ -77,6 +78,15 @@ def test_a_link_that_trained_down_lowers_no_floor() -> None:
     facts["a"]["devices"][0]["pcie"] = {**down, "bridge": {"max_speed_gts": 16.0, "max_width": 8}}
     ((pair,),) = plan(facts)["rounds"]
     assert pair["tests"][0]["floor"] == {"min_gbps": 102.06}
+
+
+def test_the_address_of_a_pod_on_a_netdev_of_the_same_name_is_not_the_hosts() -> None:
+    facts = {name: node(link="Ethernet", ipv4=f"198.51.100.{number}") for number, name in enumerate(("a", "b"), 7)}
+    gids = facts["a"]["devices"][0]["ports"][0]["gids"]
+    gids.insert(0, {"index": 2, "gid": "::", "type": "RoCE v2", "netdev": "eth1", "ipv4": "10.244.0.9"})
+    facts["a"]["management"] = {"addresses": {"eth1": ["198.51.100.7"]}}
+    found, _left = ends_of(["a"], facts, wanted_of(facts), Settings())
+    assert [(end.gid_index, end.address) for end in found["a"]] == [(7, "198.51.100.7")]
 
 
 def slow(*rates: float) -> dict[str, t.Any]:
