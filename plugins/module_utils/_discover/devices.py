@@ -311,10 +311,10 @@ def _lacking(node: _Node, names: set[str]) -> t.Optional[str]:
     ]
     if not rows:
         return None
-    if [row[0] for row in rows] == ["umad"] and node.tree.exists("/sys/module/ib_umad"):
+    if [row[0] for row in rows] == ["umad"] and node.char_devices["umad"]:
         # nodes come for ports with management datagrams only (ib_umad_add_one(), core/user_mad.c)
         return (
-            "it has no umad device, though ib_umad is loaded: its ports take no management datagrams (iWARP, EFA, or RoCE switched off: "
+            "it has no umad device, as others here have: its ports take no management datagrams (iWARP, EFA, or RoCE switched off: "
             "switchdev, enable_roce)"
         )
     whole = node.tree.exists("/sys/module")

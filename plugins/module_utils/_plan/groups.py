@@ -605,7 +605,7 @@ class _Planner:
     def compare_rails(self, earlier: t.Sequence[Class]) -> None:
         """An error for each host of which something that is still there was on another rail: its Pods would get other devices.
 
-        A GPU that is gone counts the others anew, as do ports that are down of cards that may belong to a rail.
+        A GPU that is gone gives the others other numbers, as do ports that are down of cards that may belong to a rail.
         """
         for entry in earlier if self.pattern is not None else ():
             # whoever wishes for something else wants another plan

@@ -370,17 +370,25 @@ def test_soft_roce_on_a_netdev_above_that_of_its_function_is_no_lag(bridge: bool
     assert (device["plugin"]["visible"], device["plugin"]["if_name"]) == (True, "eth1")
 
 
+def test_no_module_is_asked_for_where_others_have_what_it_brings() -> None:
+    """A port without management datagrams never gets a umad device."""
+    machine = Machine()
+    machine.nic("mlx5_0", "eth0", "0000:3b:00.0")
+    machine.nic("irdma0", "eth1", "0000:5e:00.0")
+    machine.remove("/sys/class/infiniband_mad/umad_irdma0")
+    reasons = {row["name"]: row["plugin"]["reason"] for row in facts_of(machine)["devices"]}
+    assert reasons["mlx5_0"] is None
+    assert reasons["irdma0"].startswith(
+        "it has no umad device, as others here have: its ports take no management datagrams"
+    )
+
+
 def test_the_reason_says_what_the_plugin_lacks_of_soft_roce() -> None:
     machine = Machine()
     function = machine.soft_roce()
     machine.remove("/sys/class/infiniband_mad")
     plugin = only(facts_of(machine))["plugin"]
     assert (plugin["visible"], plugin["reason"]) == (False, "umad device missing: load ib_umad")
-    # one that never gets any
-    machine.file("/sys/module/ib_umad/initstate", "live\n")
-    reason = only(facts_of(machine))["plugin"]["reason"]
-    assert reason.startswith("it has no umad device, though ib_umad is loaded: its ports take no management datagrams")
-    machine.remove("/sys/module/ib_umad")
     machine.remove(f"{function}/driver")
     plugin = only(facts_of(machine))["plugin"]
     assert (plugin["driver"], plugin["reason"]) == (None, "no driver bound to the PCI function")
