@@ -12,7 +12,7 @@ description:
   - One class after the other; a step may be taken when all that the one before waits for has come true. At no moment do both offer a
     function then.
   - The steps are the same for every run. One that is done changes nothing, so that a run goes on where another has ended.
-positional: after, rollout, plugin, drivers, state, groups, allow_unusable
+positional: after, rollout, plugin, drivers, state, groups
 options:
   _input:
     description: What P(fabric.rdma.rdma_site#filter) gives.
@@ -44,10 +44,6 @@ options:
     description: Groups whose classes are handed over. All of O(rollout) by default.
     type: list
     elements: str
-  allow_unusable:
-    description: Whether a class may be handed over of whose group hosts have no usable port.
-    type: bool
-    default: false
 author:
   - fabric.rdma contributors
 """
@@ -86,7 +82,6 @@ def rdma_handover(
     drivers: t.Any,
     state: t.Any = None,
     groups: t.Any = None,
-    allow_unusable: t.Any = False,
 ) -> dict[str, t.Any]:
     from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site
     from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.handover import handover_plan
@@ -107,7 +102,6 @@ def rdma_handover(
             looked.get("served"),
             groups,
             nodes=looked.get("nodes"),
-            allow_unusable=bool(allow_unusable),
         )
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc

@@ -15,7 +15,7 @@ description:
     collection.
 extends_documentation_fragment:
   - fabric.rdma.inventory
-positional: groups, names, plan, rollout
+positional: groups, names, plan, rollout, fabric, allow_unusable
 options:
   plan:
     description: The plan of P(fabric.rdma.rdma_selectors#filter).
@@ -25,6 +25,15 @@ options:
     description: The variable C(rdma_rollout).
     type: dict
     default: {}
+  fabric:
+    description: The map of the fabric, or the path of the file that the playbook C(fabric) has left it in, C(fabric.json).
+    type: raw
+  allow_unusable:
+    description:
+      - The variable C(rdma_allow_unusable), whether a group is rolled out without those of its hosts that have no usable port. Otherwise it
+        stays as it is.
+    type: bool
+    default: false
 author:
   - fabric.rdma contributors
 """
@@ -39,9 +48,11 @@ RETURN = r"""
 _value:
   description:
     - C(groups) has the hosts of each group, C(wishes) the wishes of each group by variable, C(facts) the facts by host, C(plan) the
-      plan, C(keep) the groups that stay as they are, C(known) the nodes of all others and those that are taken out on purpose,
+      plan with C(planned=false) for every group that stays as it is, C(keep) these groups and those that are not in the plan, C(known) the
+      nodes of all others and those that are taken out on purpose,
       C(scope) the nodes of the whole inventory, the planned groups, and what is taken out on purpose,
       C(cidrs) the variable C(rdma_cluster_cidrs), C(leaves) the names of the leaves of each host in the map of the fabric.
+    - C(excusable) has the groups that stay only because hosts have no usable port, and that O(allow_unusable) would roll out.
     - C(inventory), C(node_names), C(registry), C(pull_secrets) and C(charts) are what O(rollout) has.
   type: dict
 """
@@ -55,9 +66,16 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insi
 
 
 def rdma_site(
-    hostvars: t.Any, groups: t.Any, names: t.Any, plan: t.Any, rollout: t.Any = None, fabric: t.Any = None
+    hostvars: t.Any,
+    groups: t.Any,
+    names: t.Any,
+    plan: t.Any,
+    rollout: t.Any = None,
+    fabric: t.Any = None,
+    allow_unusable: t.Any = False,
 ) -> dict[str, t.Any]:
-    from ansible_collections.fabric.rdma.plugins.plugin_utils._site import kept_groups, known_nodes, scope_of, site_of
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._site import scope_of, site_of
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import kept_groups, known_nodes
     from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 
     for what, value in (("hostvars", hostvars), ("groups", groups), ("a plan", plan), ("rdma_rollout", rollout or {})):
@@ -65,7 +83,8 @@ def rdma_site(
     insist_on_list("rdma_site", names, "group names")
     try:
         drawn = loaded(fabric, "fabric")
-        site = site_of(hostvars, groups, [str(name) for name in names], plan, rollout or {}, drawn)
+        own = [str(name) for name in names]
+        site = site_of(hostvars, groups, own, plan, rollout or {}, drawn, bool(allow_unusable))
         keep = kept_groups(site, map(str, groups))
         return {**site, "keep": keep, "known": known_nodes(site), "scope": scope_of(site, groups)}
     except FabricError as exc:

@@ -13,15 +13,16 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import OF
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiators import duplicate_initiators
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import prepared_rows
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import inventory_value, kept_values
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import inventory_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value, node_scope
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS, wished_systems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import scoped_plan
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.page import Part, plan_page
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, ViewError, cluster_view, plain_wish
 
-__all__ = ["kept_groups", "known_nodes", "plan_pages", "scope_of", "site_of", "wished"]
+__all__ = ["plan_pages", "scope_of", "site_of", "wished"]
 
 # What the needs of a host are told, by the variable that has it.
 _PREPARING = {
@@ -94,10 +95,12 @@ def site_of(
     plan: t.Mapping[str, t.Any],
     rollout: t.Mapping[str, t.Any],
     fabric: t.Optional[t.Mapping[str, t.Any]] = None,
+    allow_unusable: bool = False,
 ) -> Site:
     """The site of an inventory. rollout: rdma_rollout. A host whose facts cannot be used is not among those that have facts.
 
-    fabric: the map of the fabric that the playbook fabric has left, where it has. ViewError for wishes of another form.
+    fabric: the map of the fabric that the playbook fabric has left, where it has. allow_unusable: rdma_allow_unusable. ViewError for
+    wishes of another form.
     """
     cidrs = _of_all(hostvars, groups, names)
     plain = Plainer()
@@ -105,12 +108,14 @@ def site_of(
     if wrong:
         raise ViewError("; ".join(wrong))
     view = cluster_view(hostvars, groups, names)
+    scoped, excusable = scoped_plan(completed(Plainer(whole=True)(plan)), allow_unusable)
     return {
         "inventory": inventory_value(rollout),
         "groups": {name: sorted(groups[name]) for name in names},
         "wishes": _wishes_of(hostvars, groups, names),
         "facts": view["facts"],
-        "plan": completed(Plainer(whole=True)(plan)),
+        "plan": scoped,
+        "excusable": excusable,
         "node_names": {str(host): str(node) for host, node in (rollout.get("node_names") or {}).items()},
         "registry": str(rollout.get("registry") or "") or None,
         "pull_secrets": [str(name) for name in rollout.get("image_pull_secrets") or []],
@@ -118,21 +123,6 @@ def site_of(
         "leaves": _leaves(fabric or {}),
         "cidrs": {str(key): [str(each) for each in value] for key, value in cidrs.items()},
     }
-
-
-def kept_groups(site: Site, groups: t.Iterable[str]) -> list[str]:
-    """Groups, as in GROUP_LABEL, that stay as they are: this run has not planned them. groups: all of the inventory."""
-    known = site["plan"]["groups"]
-    return kept_values([name for name in known if not known[name]["planned"]], known, groups)
-
-
-def known_nodes(site: Site) -> list[str]:
-    """Nodes of the groups that this run has planned, and those that are taken out on purpose: what others have stays with them."""
-    plan = site["plan"]
-    planned = [name for name, entry in plan["groups"].items() if entry["planned"]]
-    hosts = {host for name in planned for host in site["groups"].get(name, ())}
-    hosts |= {*map(str, plan.get("removed") or ()), *map(str, plan.get("remove") or ())}
-    return sorted({site["node_names"].get(host, host) for host in hosts})
 
 
 def scope_of(site: Site, groups: t.Mapping[str, t.Iterable[str]]) -> dict[str, list[str]]:

@@ -38,7 +38,10 @@ class Site(_OfFabric):
     wishes: dict[str, Json]
     # ansible_facts.rdma by host (docs/facts.schema.json); a host may be missing
     facts: dict[str, Json]
+    # planned: False on every group that stays as it is (rollout_scope())
     plan: Plan
+    # those of them that only stay because hosts have no usable port: rdma_allow_unusable lets the others of the group go on
+    excusable: list[str]
     # {host: node} where they differ
     node_names: dict[str, str]
     # one prefix for every image in place of its public registry, None for none

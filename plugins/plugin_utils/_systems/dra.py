@@ -43,6 +43,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects i
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_select import Choice, choose, pools_by_pci
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import device_name
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import halted
 
 __all__ = ["Moved", "handover_classes", "request"]
 
@@ -118,16 +119,16 @@ def _truth(value: t.Any, default: bool) -> bool:
     return default if value is None else is_true(value)
 
 
-def _moved_classes(
-    wish: t.Mapping[str, t.Any], site: Site, allow_unusable: bool = False
-) -> tuple[list[_Scoped], list[str]]:
+def _moved_classes(wish: t.Mapping[str, t.Any], site: Site) -> tuple[list[_Scoped], list[str]]:
     """([(slug, group, class, nodes)] of the classes that DRANET is to serve, problems). The plugin serves the others.
 
-    A group that this run did not plan whole is a problem when it is to move: what a request lacks is removed.
+    A group that stays as it is is a problem when it is to move: what a request lacks is removed, and a driver that is removed takes
+    nothing back from Pods.
     """
     asked = wish.get("classes") or {}
     plan = site["plan"]
     problems = []
+    stay = halted(site)
     wanted = list(asked.get("groups") or sorted(plan["groups"]))
     for group in wanted:
         entry = plan["groups"].get(group)
@@ -136,11 +137,10 @@ def _moved_classes(
                 f"rdma_rollout.classes.groups names {group}, which this run did not plan (planned: "
                 f"{', '.join(sorted(plan['groups'])) or 'none'}): name a group of rdma_groups, and run without --limit"
             )
-        elif not entry["planned"] or entry["malformed"] or (entry["errors"] and not allow_unusable):
-            reasons = entry["errors"] or sorted(entry["malformed"].values()) or ["it keeps what an earlier run planned"]
+        elif group in stay:
             problems.append(
-                f"group {group} has no whole plan of this run: {reasons[0]}. Nothing of DRANET is changed before it has"
-                f"{', or rdma_allow_unusable is true' if entry['planned'] and not entry['malformed'] else ''}"
+                f"group {group} has no whole plan of this run: {stay[group]}. Nothing of DRANET is changed before it has"
+                f"{', or rdma_allow_unusable is true' if group in site['excusable'] else ''}"
             )
     try:
         scoped = scoped_classes(plan, site["node_names"])
@@ -210,7 +210,6 @@ def request(
     wish: t.Mapping[str, t.Any],
     site: Site,
     served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None,
-    allow_unusable: bool = False,
     *,
     nodes: t.Optional[t.Mapping[str, Json]] = None,
     drivers: t.Optional[t.Sequence[Json]] = None,
@@ -218,13 +217,11 @@ def request(
 ) -> Request:
     """What the cluster is asked for. wish: rdma_rollout. served: API groups with the versions that the API server has of them.
 
-    allow_unusable: rdma_allow_unusable; without it a group is refused of which a host has no usable port: what a request lacks is
-    removed, and a driver that is removed takes nothing back from Pods. nodes, drivers, claims: as standing_problems() takes them, None
-    where no cluster was asked.
+    nodes, drivers, claims: as standing_problems() takes them, None where no cluster was asked.
 
     Each DeviceClass matches exactly what the plan wants on each host of its class (dra_select.choose()).
     """
-    found = _made(wish, site, served, allow_unusable)[0]
+    found = _made(wish, site, served)[0]
     if drivers is not None and not found["problems"]:
         found["problems"] = standing_problems(found["objects"], drivers, claims or (), nodes or {}, site["inventory"])
     return found
@@ -234,11 +231,10 @@ def _made(
     wish: t.Mapping[str, t.Any],
     site: Site,
     served: t.Optional[t.Mapping[str, t.Sequence[str]]],
-    allow_unusable: bool,
 ) -> tuple[Request, list[Moved]]:
     found = empty_request("dra")
     settings, problems = _settings(wish, site)
-    classes, more = _moved_classes(wish, site, allow_unusable)
+    classes, more = _moved_classes(wish, site)
     move_ib = settings["move_ib_interfaces"]
     checked, warnings = host_problems(wish, [entry for _slug, _group, entry, _nodes in classes], site["facts"], move_ib)
     chosen, inexact = choose([entry for _slug, _group, entry, _nodes in classes], site["facts"], move_ib)
@@ -328,9 +324,8 @@ def handover_classes(
     wish: t.Mapping[str, t.Any],
     site: Site,
     served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None,
-    allow_unusable: bool = False,
 ) -> tuple[list[Moved], list[Json], list[str]]:
     """(classes for handover.handover(), what all of them need, problems), as request() makes them."""
-    found, moved = _made(wish, site, served, allow_unusable)
+    found, moved = _made(wish, site, served)
     own = [item for each in moved for item in (each["daemon_set"], *each["device_classes"], *each["templates"])]
     return moved, [item for item in found["objects"] if item not in own], found["problems"]

@@ -319,7 +319,6 @@ def handover_plan(
     groups: t.Optional[t.Collection[str]] = None,
     *,
     nodes: t.Optional[t.Mapping[str, Json]] = None,
-    allow_unusable: bool = False,
 ) -> tuple[list[Action], list[str]]:
     """(what is done, in this order; what is wrong: then nothing is done).
 
@@ -327,7 +326,7 @@ def handover_plan(
     classes. there: DaemonSets of both and ConfigMaps of the plugin that the cluster has. groups: of which alone classes are handed over,
     None for all. nodes: with their labels, as cluster_state has them.
     """
-    classes, common, problems = handover_classes({**rollout, "engine": "dra"}, site, served, allow_unusable)
+    classes, common, problems = handover_classes({**rollout, "engine": "dra"}, site, served)
     slugs = {each["name"] for each in classes}
     standing = _standing(there, DRANET_NAME)
     problems = [

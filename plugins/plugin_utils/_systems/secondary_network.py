@@ -37,6 +37,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
     Site,
     empty_request,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import halted
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.multus import multus_objects
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_checks import check_network
@@ -162,12 +163,12 @@ def _networks(site: Site) -> list[Network]:
 
 def _is_planned(network: Network, site: Site, found: Findings) -> bool:
     group = site["plan"]["groups"].get(network.group)
-    if group is not None and group["planned"] and group_hosts(group):
-        return True
-    reason = "it is not in the plan"
-    if group is not None:
-        reason = (group["errors"] or [group["kept"] or "no host of it has a usable port"])[0]
-    found.warn(f"{network.words} stays as it is, since its group is not planned: {reason}")
+    if group is not None and group["planned"]:
+        if not group_hosts(group):
+            found.warn(f"{network.words} is taken out, since no host of its group is left that has a usable port")
+        return bool(group_hosts(group))
+    reason = halted(site).get(network.group, "it is not in the plan")
+    found.warn(f"{network.words} stays as it is, since its group does: {reason}")
     return False
 
 

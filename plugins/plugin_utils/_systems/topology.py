@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site, empty_request
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import halted
 
 __all__ = ["request"]
 
@@ -33,14 +34,20 @@ def request(wish: t.Mapping[str, t.Any], site: Site) -> Request:
     if not full["labels"]:
         return found
     leaves = site.get("leaves") or {}
-    planned = {host for entry in site["plan"]["groups"].values() for each in entry["classes"] for host in each["hosts"]}
+    groups = site["plan"]["groups"].values()
+    planned = {host for entry in groups if entry["planned"] for each in entry["classes"] for host in each["hosts"]}
+    stay = halted(site)
+    found["warnings"] += [
+        f"group {group}: labels of its nodes stay as they are, since the group does: {why}"
+        for group, why in stay.items()
+    ]
     units: dict[str, list[str]] = {}
     for host in sorted(planned & set(leaves)):
         value = _value(leaves[host])
         found["node_labels"][site["node_names"].get(host, host)] = {full["label"]: value}
         units.setdefault(value, leaves[host])
     missing = sorted(planned - set(leaves))
-    if not found["node_labels"]:
+    if not found["node_labels"] and (planned or not stay):
         found["problems"].append(
             "rdma_topology.labels: no planned host is on the map of the fabric: run the playbook fabric first (fabric.json of the output "
             "directory), or leave rdma_topology out"

@@ -14,6 +14,7 @@ import jsonschema
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import scoped_plan
 from ansible_collections.fabric.rdma.tests.cluster import definitions
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, facts_of
 
@@ -41,12 +42,14 @@ def a_site(groups: dict[str, tuple[Json, list[str]]], **more: t.Any) -> Site:
         }
         for group, (_own, names) in groups.items()
     }
+    scoped, excusable = scoped_plan(plan_groups(facts, planned), allow_unusable=False)
     site: Json = {
         "inventory": "default",
         "groups": {group: list(names) for group, (_own, names) in groups.items()},
         "wishes": wishes,
         "facts": facts,
-        "plan": plan_groups(facts, planned),
+        "plan": scoped,
+        "excusable": excusable,
         "node_names": {},
         "registry": None,
         "pull_secrets": [],

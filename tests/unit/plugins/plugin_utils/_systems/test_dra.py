@@ -19,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog impor
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra import handover_classes, request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects import without_devices
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import scoped_plan
 from ansible_collections.fabric.rdma.tests.unit.contracts import NOTHING_KNOWN
 from ansible_collections.fabric.rdma.tests.unit.examples import examples
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.plans import captured
@@ -39,14 +40,16 @@ def ready(facts: dict[str, Json]) -> dict[str, Json]:
     return found
 
 
-def site(facts: dict[str, Json], groups: Json | None = None, **more: Any) -> Site:
+def site(facts: dict[str, Json], groups: Json | None = None, allow_unusable: bool = False, **more: Any) -> Site:
     wishes = groups if groups is not None else {"g": {"hosts": list(facts), "resource": {"name": "rdma_x"}}}
+    scoped, excusable = scoped_plan(plan_groups(facts, wishes), allow_unusable)
     found: Any = {
         "inventory": "default",
         "groups": {name: list(group["hosts"]) for name, group in wishes.items()},
         "wishes": {name: {} for name in wishes},
         "facts": facts,
-        "plan": plan_groups(facts, wishes),
+        "plan": scoped,
+        "excusable": excusable,
         "node_names": {},
         "registry": None,
         "pull_secrets": [],
@@ -518,11 +521,10 @@ def test_a_host_without_a_usable_port_keeps_its_group_as_it_is_unless_that_is_al
     for row in facts["ib-v100-2"]["devices"]:
         for port in row["ports"]:
             port["state"] = "Down"
-    whole = site(facts)
-    found = request(wish(), whole, SERVED)
+    found = request(wish(), site(facts), SERVED)
     assert [text.partition(":")[0] for text in found["problems"]] == ["group g has no whole plan of this run"]
     assert found["problems"][0].endswith("or rdma_allow_unusable is true")
-    assert request(wish(), whole, SERVED, allow_unusable=True)["problems"] == []
+    assert request(wish(), site(facts, allow_unusable=True), SERVED)["problems"] == []
 
 
 def test_an_uplink_is_refused() -> None:
