@@ -29,6 +29,7 @@ options:
     description:
       - What M(fabric.rdma.cluster_state) has returned. Empty when nobody has looked at the cluster.
       - Of the system C(dra), also C(drivers), DaemonSets of the device plugin and of DRANET, and C(claims), all ResourceClaims.
+      - Of the system C(vgpu), also C(hypernodes), those of this inventory.
     type: dict
     default: {}
   releases:
@@ -81,6 +82,7 @@ def _around(state: t.Mapping[str, t.Any], releases: t.Any, wishes: t.Any) -> Sur
         "wishes": dict(wishes or {}),
         "drivers": state.get("drivers"),
         "claims": state.get("claims"),
+        "hypernodes": state.get("hypernodes"),
     }
     if releases is not None:
         installed = {}

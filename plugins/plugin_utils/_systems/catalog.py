@@ -51,7 +51,7 @@ SYSTEMS = (
     # Pods ask for what a device plugin offers, and pools are for the nodes that it labels
     System("secondary_network", "rdma_networks", True, ("device_plugin",), ("served", "nodes", "service_cidrs")),
     # its Pods select nodes by the labels that the device plugin's rollout sets
-    System("vgpu", "rdma_vgpu", False, ("device_plugin",), _OF_GPUS),
+    System("vgpu", "rdma_vgpu", False, ("device_plugin",), (*_OF_GPUS, "hypernodes")),
     System("topology", "rdma_topology", False, ()),
     System("longhorn", "rdma_longhorn", False, (), ("installed", "nodes")),
 )

@@ -69,6 +69,8 @@ class Surroundings(t.TypedDict):
     # DaemonSets of ours that serve functions to Pods, and all ResourceClaims
     drivers: t.NotRequired[t.Optional[list[Json]]]
     claims: t.NotRequired[t.Optional[list[Json]]]
+    # HyperNodes of ours
+    hypernodes: t.NotRequired[t.Optional[list[Json]]]
 
 
 class Chart(t.TypedDict):

@@ -22,10 +22,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import policy_name
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_nodes import CLIQUE_LABEL, NodeView
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import halted, known_nodes
 
 __all__ = ["hypernodes"]
 
 _API = "topology.volcano.sh/v1alpha1"
+_TIERS = 3
 # What every subnet manager gives a subnet where nobody has told it another: two fabrics may both have it.
 _DEFAULT_PREFIX = "fe80:0000:0000:0000"
 
@@ -87,14 +89,43 @@ def _names(place: _Place, one_leaf: bool) -> tuple[str, str, str]:
     return f"rdma-{leaf}", f"rdma-{own}", f"rdma-fabric-{_hash(place.fabric) if place.fabric else slug}"
 
 
-def hypernodes(site: Site, nodes: t.Optional[NodeView]) -> tuple[list[Json], list[str]]:
+def _members(item: Json) -> set[str]:
+    """Names of what is in a HyperNode, as we make them: with nothing else that selects."""
+    rows = ((each.get("selector") or {}).get("exactMatch") or {} for each in item["spec"].get("members") or ())
+    return {str(each["name"]) for each in rows if each.get("name")}
+
+
+def _carried(standing: t.Sequence[Json], known: t.Collection[str]) -> t.Iterator[tuple[int, str, set[str]]]:
+    """(tier from 0, name, members) of HyperNodes that have nodes in them of which this run says nothing, the lowest tier first."""
+    below: t.Optional[set[str]] = None
+    for tier in range(_TIERS):
+        stay = set()
+        for item in standing:
+            if item["spec"].get("tier") == tier + 1:
+                own = _members(item) - set(known) if below is None else _members(item) & below
+                if own:
+                    stay.add(item["metadata"]["name"])
+                    yield tier, item["metadata"]["name"], own
+        below = stay
+
+
+def hypernodes(
+    site: Site, nodes: t.Optional[NodeView], standing: t.Optional[t.Sequence[Json]] = None
+) -> tuple[list[Json], list[str]]:
     """(HyperNodes of all planned hosts, the lowest tier first; warnings).
 
     A host without a fabric of its own name is in one with its group alone: to call two fabrics one would put a job on both.
+    standing: HyperNodes of ours in the cluster, None where nobody has looked. What they have of nodes that are not in this run stays: a
+    fabric is of several groups, and so is its HyperNode.
     """
-    members: tuple[dict[str, set[str]], ...] = ({}, {}, {})
+    members: tuple[dict[str, set[str]], ...] = tuple({} for _tier in range(_TIERS))
     unnamed = set()
+    stay = halted(site)
+    for tier, above, own in _carried(standing or (), known_nodes(site)):
+        members[tier].setdefault(above, set()).update(own)
     for name, plan in sorted(site["plan"]["groups"].items()):
+        if name in stay:
+            continue
         places = _places(name, plan, site, nodes)
         for host, place in places.items():
             alike = {(each.rails, each.clique, each.leaves) for each in places.values() if each.fabric == place.fabric}
@@ -110,7 +141,11 @@ def hypernodes(site: Site, nodes: t.Optional[NodeView]) -> tuple[list[Json], lis
         for tier, by_name in enumerate(members)
         for name, own in sorted(by_name.items())
     ]
-    warnings = []
+    warnings = [
+        f"group {name}: its HyperNodes stay as they are, since the group does{'' if standing is not None else ', and are not among these'}: "
+        f"{why}"
+        for name, why in stay.items()
+    ]
     if len(unnamed) > 1:
         warnings.append(
             f"hypernodes: groups {', '.join(sorted(unnamed))} are each taken for a fabric of their own, since their ports do not say which "

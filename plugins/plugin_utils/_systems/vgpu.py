@@ -26,7 +26,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
     Site,
     empty_request,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.hypernodes import hypernodes
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.hypernodes import hypernodes as hypernodes_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import halted
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored, named
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.vgpu_chart import (
     chart_of,
@@ -125,7 +126,8 @@ def _classes(wish: t.Mapping[str, t.Any], site: Site) -> tuple[list[PluginClass]
     """(classes of nodes, by the label that the rollout of the device plugin sets on them; what is wrong)."""
     found: list[PluginClass] = []
     problems: list[str] = []
-    for group in _hosts_of(wish, site):
+    stay = halted(site)
+    for group in [each for each in _hosts_of(wish, site) if each not in stay]:
         plan = site["plan"]["groups"].get(group)
         classes = plan["classes"] if plan else []
         if not classes:
@@ -138,7 +140,7 @@ def _classes(wish: t.Mapping[str, t.Any], site: Site) -> tuple[list[PluginClass]
             # all hosts of a class have their kubelets in one directory
             runtime = (site["facts"][seen[0]].get("runtime") or {}) if seen else {}
             root = kubelet_root(runtime.get("distribution"))
-            found.append(PluginClass(class_slug(each["name"]), root, runtime_class))
+            found.append(PluginClass(class_slug(each["name"]), root, runtime_class, group))
     return found, problems
 
 
@@ -293,17 +295,24 @@ def request(
     served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None,
     nodes: t.Optional[NodeView] = None,
     gpu_operator: t.Optional[t.Mapping[str, t.Any]] = None,
+    hypernodes: t.Optional[t.Sequence[Json]] = None,
 ) -> Request:
     """What rdma_vgpu asks of the cluster; nothing with an empty wish.
 
     installed: {Helm release: {chart, version, namespace, values}}; served: {API group: [versions]}; nodes: {node: {labels, kubelet}};
-    each None where no cluster was asked. gpu_operator: the wish rdma_gpu_operator, where there is one.
+    hypernodes: HyperNodes of ours; each None where no cluster was asked. gpu_operator: the wish rdma_gpu_operator, where there is one.
     """
     found = empty_request("vgpu")
     if not wish:
         return found
     full = {**defaults_of("rdma_vgpu"), **wish}
-    hosts = sorted({host for own in _hosts_of(full, site).values() for host in own})
+    stay = halted(site)
+    hosts = sorted({host for group, own in _hosts_of(full, site).items() if group not in stay for host in own})
+    found["warnings"] += [
+        f"group {group}: shares of its GPUs stay as they are, since the group does: {stay[group]}"
+        for group in _hosts_of(full, site)
+        if group in stay
+    ]
     found["problems"] += [*_group_problems(full, site), *_gpu_problems(hosts, site)]
     _with_volcano(found, full, site, installed or {})
     _with_plugin(found, full, site)
@@ -315,7 +324,7 @@ def request(
         found["warnings"] += warnings
     found["warnings"] += [*_workload_warnings(full, site), *_memory_warnings(full, hosts, site)]
     if full["hypernodes"]:
-        objects, topology_warnings = hypernodes(site, nodes)
+        objects, topology_warnings = hypernodes_of(site, nodes, hypernodes)
         found["objects"] += objects
         found["warnings"] += topology_warnings
         found["summary"].append(("HyperNodes", f"{len(objects)}, in the tiers rails, group and fabric"))

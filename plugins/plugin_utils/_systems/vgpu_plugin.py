@@ -12,7 +12,8 @@ import json
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.fingerprint import fingerprint
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, GROUP_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json
 
 __all__ = ["PluginClass", "plugin_objects"]
@@ -37,6 +38,7 @@ class PluginClass(t.NamedTuple):
     kubelet_root: str
     # name of a RuntimeClass, None where the nodes' default runtime hands GPUs out
     runtime_class: t.Optional[str]
+    group: str
 
 
 def _configuration(wish: t.Mapping[str, t.Any]) -> Json:
@@ -176,10 +178,13 @@ def _daemon_set(
         spec["imagePullSecrets"] = [{"name": name} for name in pull_secrets]
     # it reads its configuration once
     template = {"metadata": {"labels": selector, "annotations": {"rdma.fabric/config": checksum}}, "spec": spec}
+    metadata = _metadata(f"{_NAME}-{each.slug}")
+    # it stays where its group does
+    metadata["labels"][GROUP_LABEL] = group_value(each.group)
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": _metadata(f"{_NAME}-{each.slug}"),
+        "metadata": metadata,
         "spec": {
             "selector": {"matchLabels": selector},
             "updateStrategy": {"type": "RollingUpdate"},

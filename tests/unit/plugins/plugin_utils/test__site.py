@@ -124,7 +124,7 @@ def test_a_chart_is_read_as_name_and_version(
     release = {"status": {"name": "r", "namespace": "n", "chart": chart, "values": {"x": 1}}}
     rdma_system({}, "any", site, {"served": {"": ["v1"]}, "nodes": {}}, [release, {}, {"status": {}}])
     installed = {"r": {"chart": name, "version": version, "namespace": "n", "values": {"x": 1}}}
-    unasked = {"service_cidrs": None, "wishes": {}, "drivers": None, "claims": None}
+    unasked = {"service_cidrs": None, "wishes": {}, "drivers": None, "claims": None, "hypernodes": None}
     assert seen == [{"installed": installed, "served": {"": ["v1"]}, "nodes": {}, **unasked}]
     rdma_system({}, "any", site)
     # nobody has looked

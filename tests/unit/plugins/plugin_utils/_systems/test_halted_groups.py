@@ -18,6 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import p
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import base_path
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS
 from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._rollout.api_server import Server
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import Json, a_site
@@ -39,6 +40,7 @@ HOSTDEV: Json = {"name": "pf", "kind": "hostdevice", "rails": True, "ipam": WHER
 OPERATOR: Json = {"engine": "network_operator", "operator_version": "26.4.1"}
 WHOLE: Json = {**OPERATOR, "sriov": ["roce"]}
 INSTALLED: Json = {"multus": {"install": True}, "whereabouts": {"install": True}}
+VGPU: Json = {"groups": ["ib", "v100"], "stop_device_plugin": True, "hypernodes": True, "memory_factor": 100}
 
 
 class Case(t.NamedTuple):
@@ -64,6 +66,9 @@ CASES = {
     "secondary_network, hostdevice": Case(
         "secondary_network", {**INSTALLED, "rollout": WHOLE}, ROCE[:1], WHOLE, (HOSTDEV,)
     ),
+    "vgpu": Case("vgpu", VGPU, IB),
+    "vgpu, a class": Case("vgpu", VGPU, IB[1:2]),
+    "vgpu, all": Case("vgpu", VGPU, [*IB, *V100, *ROCE, *GB200]),
     "topology": Case("topology", {"labels": True}, IB),
     "topology, all": Case("topology", {"labels": True}, [*IB, *V100, *ROCE, *GB200]),
     "longhorn": Case("longhorn", {"version": "1.12.1"}, IB),
@@ -198,6 +203,7 @@ def roll_out(
     state = {
         "served": SERVED,
         "nodes": {host: {"labels": labels, "kubelet": "v1.34.2"} for host in hostvars},
+        "hypernodes": cluster.of_kind("HyperNode"),
         "drivers": cluster.of_kind("DaemonSet"),
         "claims": [],
     }
@@ -242,7 +248,11 @@ def test_a_group_whose_ports_are_down_keeps_all_that_it_has(name: str) -> None:
     assert again.get("charts") == charts
 
 
-@pytest.mark.parametrize("name", ["topology"])
+def test_every_system_is_among_them() -> None:
+    assert {case.system for case in CASES.values()} == {system.name for system in SYSTEMS}
+
+
+@pytest.mark.parametrize("name", ["vgpu", "topology"])
 def test_a_group_that_is_rolled_out_changes_beside_one_that_stays(name: str) -> None:
     """What both have in common, such as the HyperNode of their fabric, has what each of them says."""
     case = CASES[name]
@@ -255,9 +265,50 @@ def test_a_group_that_is_rolled_out_changes_beside_one_that_stays(name: str) -> 
     request = roll_out(cluster, case, hostvars, groups, planned(hostvars, groups, plan))
     assert request["problems"] == []
     assert [text for text in request["warnings"] if text.startswith("group ib: ") and "no usable port" in text]
-    labels = {item["metadata"]["name"]: item["metadata"]["labels"] for item in cluster.of_kind("Node")}
-    assert labels["new"] == labels["ib-v100-2"] != {}
-    assert labels["ib-a100-1"] != {}
+    if name == "topology":
+        labels = {item["metadata"]["name"]: item["metadata"]["labels"] for item in cluster.of_kind("Node")}
+        assert labels["new"] == labels["ib-v100-2"] != {}
+        assert labels["ib-a100-1"] != {}
+        return
+    tree = {
+        item["metadata"]["name"]: {each["selector"]["exactMatch"]["name"] for each in item["spec"]["members"]}
+        for item in cluster.of_kind("HyperNode")
+    }
+    assert {*V100, "new"} in tree.values()
+    assert set(IB) in tree.values()
+    (fabric,) = [own for own in tree.values() if len(own) == 2 and own < set(tree)]
+    assert all(name.startswith(("rdma-ib-", "rdma-v100-")) for name in fabric)
+
+
+def test_nodes_of_a_group_that_stays_keep_their_labels_also_with_another_map() -> None:
+    case = CASES["topology"]._replace(down=IB[1:2])
+    hostvars, groups = hostvars_of(case, ())
+    cluster, plan = Cluster(*hostvars), planned(hostvars, groups)
+    roll_out(cluster, case, hostvars, groups, plan)
+    before = {item["metadata"]["name"]: item["metadata"]["labels"] for item in cluster.of_kind("Node")}
+    hostvars, _groups = hostvars_of(case, case.down)
+    moved = {
+        **FABRIC,
+        "places": [{**each, "leaf": "s1" if each["leaf"] == "s2" else "s2"} for each in FABRIC["places"]],
+    }
+    roll_out(cluster, case, hostvars, groups, planned(hostvars, groups, plan), fabric=moved)
+    after = {item["metadata"]["name"]: item["metadata"]["labels"] for item in cluster.of_kind("Node")}
+    assert {node for node in before if before[node] != after[node]} == {*ROCE, *V100}
+
+
+def test_nothing_is_asked_of_hosts_of_a_group_that_stays() -> None:
+    """One without facts, of which nobody knows whether it has GPUs, does not keep shares of GPUs from the others."""
+    case = CASES["vgpu"]
+    hostvars, groups = hostvars_of(case, ())
+    cluster, plan = Cluster(*hostvars), planned(hostvars, groups)
+    roll_out(cluster, case, hostvars, groups, plan)
+    before = what_is_there(cluster)
+    del hostvars[IB[0]]["ansible_facts"]["rdma"]
+    again = planned(hostvars, groups, plan)
+    assert not again["groups"]["ib"]["planned"]
+    found = roll_out(cluster, case, hostvars, groups, again)
+    assert found["problems"] == []
+    assert what_is_there(cluster) == before
 
 
 @pytest.mark.parametrize("name", ["secondary_network, sriov", "topology", "device_plugin"])

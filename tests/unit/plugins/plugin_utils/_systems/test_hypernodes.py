@@ -125,3 +125,24 @@ def test_hosts_at_other_leaves_are_apart_where_a_map_knows_them() -> None:
     assert [own for own in leaves(found) if own & set(RAILS)] == [{RAILS[0]}, {RAILS[1]}]
     # those that are not on the map stay as they were
     assert [own for own in leaves(found) if not own & set(RAILS)] == [own for own in without if not own & set(RAILS)]
+
+
+def test_nodes_of_a_group_that_stays_keep_their_places() -> None:
+    """Also in the HyperNode of a fabric, which others are in, too."""
+    site = with_prefix(site_of(), "fec0:0000:0000:0001", *V100, *A100)
+    standing = hypernodes(site, None)[0]
+    site["plan"]["groups"]["ib-a100"].update(planned=False, classes=[], errors=["a switch is down"])
+    found, warnings = hypernodes(site, None, standing)
+    assert tree(found) == tree(standing)
+    assert [text for text in warnings if text.endswith("since the group does: a switch is down")]
+    # a host that comes is beside them, one that goes on purpose is not
+    site["plan"]["groups"]["ib-v100"]["classes"][0]["hosts"].append("new")
+    site["groups"]["ib-v100"].append("new")
+    site["plan"]["removed"] = {A100[0]: "ib-a100"}
+    now = leaves(hypernodes(site, None, standing)[0])
+    assert set(A100[1:]) in now
+    assert any({*V100} < own or own == {"new"} for own in now)
+    # where nobody has looked, only the others can be told of
+    bare, (warning, *_more) = hypernodes(site, None)
+    assert not {*A100} & {node for own in leaves(bare) for node in own}
+    assert "and are not among these: a switch is down" in warning

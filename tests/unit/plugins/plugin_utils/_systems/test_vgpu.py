@@ -402,6 +402,24 @@ def test_a_group_that_is_not_planned_says_why() -> None:
     assert "no selectors are exact" in problem
 
 
+def test_a_group_that_stays_as_it_is_keeps_its_shares() -> None:
+    """Their DaemonSets have the label of their group, by which they are left alone."""
+    site = site_of()
+    both = {"groups": ["ib-v100", "ib-a100"], "stop_device_plugin": True}
+    found = asked(site, both)
+    groups = [item["metadata"]["labels"]["rdma.fabric/group"] for item in of_kind(found, "DaemonSet")]
+    assert groups == ["ib-v100", "ib-a100", "ib-a100"]
+    site["plan"]["groups"]["ib-v100"].update(planned=False, classes=[], errors=["a switch is down"])
+    del site["facts"]["ib-v100-2"]
+    less = asked(site, both)
+    assert of_kind(less, "DaemonSet") == of_kind(found, "DaemonSet")[1:]
+    assert set(less["node_labels"]) == set(A100)
+    assert (
+        "group ib-v100: shares of its GPUs stay as they are, since the group does: a switch is down" in less["warnings"]
+    )
+    assert [text for text in less["problems"] if "ib-v100" in text] == []
+
+
 def test_the_runtime_that_hands_gpus_out_is_found() -> None:
     site = site_of()
     assert "runtimeClassName" not in of_kind(asked(site), "DaemonSet")[0]["spec"]["template"]["spec"]
