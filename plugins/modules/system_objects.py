@@ -20,6 +20,8 @@ description:
     for namespaces, which are everybody's and are never removed.
   - Removes only what has these labels and was applied by this field manager. A CustomResourceDefinition of which others have objects
     stays.
+  - Waits until what it has deleted has gone. What may have to let it go (finalizers), such as a Deployment or one of O(charts), goes after
+    that, and nothing is forgotten before.
   - The ConfigMap C(fabric-rdma-SYSTEM) in O(place) keeps in mind which kinds of objects the system has had.
 extends_documentation_fragment:
   - fabric.rdma.attributes.full
@@ -131,8 +133,14 @@ options:
     description: Kinds of O(objects) may be missing, because the charts that bring them were not installed in this check.
     type: bool
     default: false
+  timeout:
+    description:
+      - Seconds to wait until what was deleted has gone. After that, the module fails with the finalizers that hold it. The next run goes on.
+    type: int
+    default: 600
+    version_added: "0.1.0"
   lease:
-    description: The Lease that M(fabric.rdma.rollout_lease) has taken. It is renewed before each change.
+    description: The Lease that M(fabric.rdma.rollout_lease) has taken. It is renewed before each change, and while the module waits.
 seealso:
   - module: fabric.rdma.system_ready
   - module: fabric.rdma.rollout_lease
@@ -199,6 +207,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection im
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import LEASE_OPTIONS, Lease
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.standing import Scope, standing, strays_of_systems
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience
 
 
 def see_whole(kube: Kube, parameters: dict[str, t.Any]) -> None:
@@ -244,7 +253,8 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     for warning in kube.warnings + rollout.warnings:
         module.warn(warning)
     if not module.check_mode:
-        rollout.perform(Lease(kube, **parameters["lease"]).renew if parameters["lease"] else lambda: None)
+        renew = Lease(kube, **parameters["lease"]).renew if parameters["lease"] else lambda: None
+        rollout.perform(renew, Patience(parameters["timeout"], 1))
     return result
 
 
@@ -270,6 +280,7 @@ def main() -> None:
             "force": {"type": "bool", "default": False},
             "place": {"type": "str", "default": "kube-system"},
             "pending": {"type": "bool", "default": False},
+            "timeout": {"type": "int", "default": 600},
             "lease": LEASE_OPTIONS,
         },
         supports_check_mode=True,

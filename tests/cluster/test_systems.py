@@ -161,6 +161,22 @@ def test_one_refusal_and_nothing_is_changed(space: Kube) -> None:
     assert found(space, "fabric-rdma-storage") is None
 
 
+def test_what_a_finalizer_holds_is_waited_for_and_not_forgotten(space: Kube) -> None:
+    roll_out(space, definition(), widget("a"), account("b"))
+    path = f"/apis/test.example/v1/namespaces/{SPACE}/widgets/a"
+    space.merge(path, "hold it", {"metadata": {"finalizers": ["test.example/held"]}}, dry_run=False)
+    with pytest.raises(KubeError, match=r"Widget rdma/a \(finalizers: test\.example/held\)"):
+        looked(space).perform(patience=Patience(2, 1))
+    # who may have to let it go is still there
+    assert space.find(f"/api/v1/namespaces/{SPACE}/serviceaccounts/b", "read") is not None
+    assert definitions(space) == ["widgets.test.example"]
+    assert found(space, "fabric-rdma-storage") is not None
+    assert looked(space).actions()["Widget rdma/a"] == "removed"
+    space.merge(path, "let it go", {"metadata": {"finalizers": None}}, dry_run=False)
+    assert roll_out(space)[RECORD.replace(f" {SPACE}/", " ")] == "removed"
+    assert (definitions(space), looked(space).changed) == ([], False)
+
+
 def test_what_others_have_made_is_not_adopted_without_a_word(space: Kube) -> None:
     path = f"/api/v1/namespaces/{SPACE}/configmaps"
     space.request("POST", path, "make", [("fieldManager", "kubectl-create")], config("a", size="9"))

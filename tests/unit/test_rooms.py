@@ -246,7 +246,8 @@ MOST_LINES = {
     "rollout_lease": 1650,
     "rollout_ready": 2250,
     "stale_resources": 1420,
-    "system_objects": 2830,
+    # also waits until what it has deleted has gone
+    "system_objects": 2920,
     "system_ready": 1830,
     "quiet_value": 0,
     "wave_gate": 0,

@@ -44,6 +44,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     stranger,
     value_at,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience, wait_until_right
 
 __all__ = ["SPENT_ANNOTATION", "SystemRollout"]
 
@@ -53,6 +54,8 @@ SPENT_ANNOTATION = "rdma.fabric/spent-without"
 _CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 # Seconds until a kind is served whose definition has just been applied.
 _SERVED_TRIES, _SERVED_PAUSE = 120, 0.5
+# For how long what was deleted is waited for.
+_UNTIL_GONE = Patience(600, 1)
 # Bytes of a release, unpacked: a Secret has 1 MiB at most, of which a file of the size of a disk may be made.
 _MOST_OF_A_RELEASE = 64 * 1024 * 1024
 # What else can be done about a release of somebody else than to take it over.
@@ -528,16 +531,55 @@ class SystemRollout(Changes):
 
     # perform
 
-    def perform(self, before_each: t.Callable[[], None] = lambda: None) -> None:
-        """Do it: objects in their order, then removals. When one fails nevertheless, the error says what has been done and what not."""
+    def perform(self, before_each: t.Callable[[], None] = lambda: None, patience: Patience = _UNTIL_GONE) -> None:
+        """Do it: objects in their order, then removals. When one fails nevertheless, the error says what has been done and what not.
+
+        patience: for how long what is deleted is waited for until it has gone.
+        """
         steps: list[Step] = [(doing, functools.partial(self._once_served, step)) for doing, step in self._apply_steps()]
         # the record is the first object, and the last that goes: whoever is killed between leaves no label that nobody remembers
         steps += self._node_steps(dry_run=False) + self._closing_steps(dry_run=False)
-        steps += self._removal_steps(self._gone, dry_run=False)
+        steps += self._leaving_steps(before_each, patience)
         if self._last_record is not None:
             doing = "forget in " + describe(self._last_record) + " what has gone"
             steps.append((doing, functools.partial(self._apply, 0, self._last_record)))
         self._perform(steps, before_each, ())
+
+    def _leaving_steps(self, renew: t.Callable[[], None], patience: Patience) -> list[Step]:
+        """Removals. Nothing goes before what it may have to let go (finalizers) has gone, and nothing is forgotten before that."""
+        record = f"ConfigMap {self.place}/{self._record_name()}"
+        going = [item for item in self._gone if describe(item) != record]
+        first = [item for item in going if _order_of_removal(item)[0] < 0]
+        steps: list[Step] = []
+        for items in (first, [item for item in going if item not in first]):
+            steps += self._removal_steps(items, dry_run=False)
+            if items:
+                wait = functools.partial(self._wait_until_gone, items, renew, patience)
+                steps.append((f"wait until {len(items)} objects have gone", wait))
+        return steps + self._removal_steps([item for item in self._gone if describe(item) == record], dry_run=False)
+
+    def _wait_until_gone(self, items: t.Sequence[Json], renew: t.Callable[[], None], patience: Patience) -> None:
+        """KubeError with what holds those that are still there when the time is up."""
+        ahead = list(items)
+
+        def left() -> list[str]:
+            words = []
+            for item in list(ahead):
+                now = self.kube.find(self.kube.path(item), "read " + describe(item))
+                if now is None or now["metadata"]["uid"] != item["metadata"]["uid"]:
+                    ahead.remove(item)
+                    continue
+                holders = ", ".join(map(str, now["metadata"].get("finalizers") or ())) or "none"
+                words.append(f"{describe(item)} (finalizers: {holders})")
+            return words
+
+        words, waited = wait_until_right(left, patience, renew)
+        if words:
+            raise KubeError(
+                f"{len(words)} deleted objects have not gone after {waited:.0f} s: {some(words)}",
+                remedy="Whoever set these finalizers has to take them off: look whether it runs, and what it says. If it is gone for good, take them "
+                "off yourself",
+            )
 
     def _once_served(self, step: t.Callable[[], t.Any]) -> None:
         """A step on an object whose definition may be a moment old: the API server serves a kind some time after it took its definition."""

@@ -18,7 +18,7 @@ SERVED = {
     "/api/v1": {"Namespace": "namespaces", "Node": "nodes", "Pod": "pods", "ConfigMap": "configmaps"},
     "/apis/apps/v1": {"DaemonSet": "daemonsets", "Deployment": "deployments", "StatefulSet": "statefulsets"},
 }
-BARE = ("Namespace", "Node")
+BARE = ("Namespace", "Node", "SpiderIPPool", "ClusterPolicy")
 
 
 class Server(Kube):
@@ -123,7 +123,7 @@ class Server(Kube):
             raise KubeError(f'cannot {doing}: namespaces "{place}" not found', 404)
         self.asked.append(f"{'try ' if dry_run else ''}{doing}")
         if method == "DELETE":
-            return self.items[holder] if dry_run else self.items.pop(holder)
+            return self.items[holder] if dry_run else self._deleted(holder)
         if holder != path:
             return self._merged(holder, body["status"], dry_run)
         kept = copy.deepcopy(self.items)
@@ -132,6 +132,15 @@ class Server(Kube):
         if dry_run:
             self.items = kept
         return after
+
+    def _deleted(self, path: str) -> Json:
+        """An object with finalizers stays until they have been taken off."""
+        metadata = self.items[path]["metadata"]
+        if not metadata.get("finalizers"):
+            return self.items.pop(path)
+        metadata.setdefault("deletionTimestamp", "2026-01-01T00:00:00Z")
+        self.report(path)
+        return self.items[path]
 
     def _merged(self, path: str, status: Json, dry_run: bool) -> Json:
         """A merge patch of the status of a node: what is None goes."""
