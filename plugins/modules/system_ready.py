@@ -12,6 +12,9 @@ version_added: "0.1.0"
 description:
   - Waits until Deployments, DaemonSets and StatefulSets are rolled out, as C(kubectl rollout status) judges it, and until fields of
     other objects have a value.
+  - A status of an earlier version of an object does not count (C(observedGeneration) of the status, or of its condition C(Ready)). One that names no
+    version, such as that of the GPU Operator's ClusterPolicy, counts 30 seconds after the last change of the object, and of the Deployments that are
+    waited for with it, and once the DaemonSets that the object owns are rolled out.
   - When the time is up, says of each what is missing, with the words of the scheduler and the kubelets about Pods that are not ready.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
@@ -51,6 +54,10 @@ options:
       value:
         description: What the field is to be.
         type: str
+      nodes:
+        description: On how many nodes a DaemonSet is to be, at least. By default also on none, if no node is meant for it.
+        type: int
+        version_added: "0.1.0"
 seealso:
   - module: fabric.rdma.system_objects
 author:
@@ -104,6 +111,7 @@ def main() -> None:
                     "name": {"type": "str", "required": True},
                     "path": {"type": "str", "default": ""},
                     "value": {"type": "str"},
+                    "nodes": {"type": "int"},
                 },
             },
         },

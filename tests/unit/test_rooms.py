@@ -248,7 +248,7 @@ MOST_LINES = {
     "stale_resources": 1420,
     # also waits until what it has deleted has gone
     "system_objects": 2920,
-    "system_ready": 1830,
+    "system_ready": 1860,
     "quiet_value": 0,
     "wave_gate": 0,
 }

@@ -21,7 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import NAME_LIMIT, ManifestError, is_namespace
 
-__all__ = ["DURATION", "FIRST_PLACE", "LEASE_OPTIONS", "Lease", "expires_in", "new_holder", "under_way"]
+__all__ = ["DURATION", "FIRST_PLACE", "LEASE_OPTIONS", "Lease", "expires_in", "moment_of", "new_holder", "under_way"]
 
 Json = t.Dict[str, t.Any]
 
@@ -59,7 +59,8 @@ def _stamp(seconds: float) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _moment(text: t.Any) -> t.Optional[float]:
+def moment_of(text: t.Any) -> t.Optional[float]:
+    """Seconds of a metav1.Time or MicroTime; None for anything else."""
     try:
         moment = datetime.datetime.strptime(str(text)[:19] + "+0000", "%Y-%m-%dT%H:%M:%S%z")
     except ValueError:
@@ -70,7 +71,7 @@ def _moment(text: t.Any) -> t.Optional[float]:
 def expires_in(lease: t.Mapping[str, t.Any], now: float) -> float:
     """Seconds until a Lease expires, 0 or less when it is free (client-go: one without holder or renewal is)."""
     spec = lease.get("spec") or {}
-    renewed = _moment(spec.get("renewTime"))
+    renewed = moment_of(spec.get("renewTime"))
     if not spec.get("holderIdentity") or renewed is None:
         return 0
     return renewed + int(spec.get("leaseDurationSeconds") or 0) - now
@@ -89,7 +90,7 @@ def under_way(lease: t.Mapping[str, t.Any], now: float) -> str:
     return (
         f"Another rollout is under way: Lease {metadata['namespace']}/{metadata['name']} is held by "
         f"{' '.join(str(spec.get('holderIdentity')).split())[:200]}, taken "
-        f"{_ago(_moment(spec.get('acquireTime')), now)}, renewed {_ago(_moment(spec.get('renewTime')), now)}. Wait "
+        f"{_ago(moment_of(spec.get('acquireTime')), now)}, renewed {_ago(moment_of(spec.get('renewTime')), now)}. Wait "
         "until it has ended, then run again. If it no longer runs, its Lease expires in "
         f"{max(1, int(expires_in(lease, now)))} s; kubectl -n {metadata['namespace']} delete lease {metadata['name']} "
         "breaks it at once"

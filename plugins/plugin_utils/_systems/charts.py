@@ -35,9 +35,9 @@ def chart_place(wish: t.Mapping[str, t.Any], name: str, repository: str) -> tupl
     return (chart, None) if "/" in chart else (chart, str(wish.get("repository") or repository))
 
 
-def rolled_out(kind: str, namespace: str, name: str) -> Wait:
-    """Waits until a Deployment or DaemonSet is rolled out."""
-    return {
+def rolled_out(kind: str, namespace: str, name: str, nodes: t.Optional[int] = None) -> Wait:
+    """Waits until a Deployment or DaemonSet is rolled out. nodes: on how many a DaemonSet is to be, at least, where that is known."""
+    wait: Wait = {
         "apiVersion": "apps/v1",
         "kind": kind,
         "namespace": namespace,
@@ -45,6 +45,7 @@ def rolled_out(kind: str, namespace: str, name: str) -> Wait:
         "path": "",
         "value": None,
     }
+    return wait if nodes is None else {**wait, "nodes": nodes}
 
 
 def unknown_group(variable: str, group: str, site: Site) -> str:

@@ -16,6 +16,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nea
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import rolled_out
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart, Json, Site, Wait
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import API_GROUP
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored, named
@@ -273,18 +274,11 @@ def chart_of(release: Version, wish: t.Mapping[str, t.Any], values: Json) -> Cha
     }
 
 
-def waits_of(release: Version, chart: Chart) -> list[Wait]:
-    """The controller, and the Pods on the nodes."""
+def waits_of(release: Version, chart: Chart, nodes: int) -> list[Wait]:
+    """The controller, and the Pods on the nodes. nodes: how many the groups have that want the driver."""
     name = chart["values"].get("nameOverride") or DRA_LINES[release.line].chart.rpartition("/")[2]
-    rows = (("Deployment", f"{name}-controller"), ("DaemonSet", f"{name}-kubelet-plugin"))
+    namespace = chart["namespace"]
     return [
-        {
-            "apiVersion": "apps/v1",
-            "kind": kind,
-            "namespace": chart["namespace"],
-            "name": each,
-            "path": "",
-            "value": None,
-        }
-        for kind, each in rows
+        rolled_out("Deployment", namespace, f"{name}-controller"),
+        rolled_out("DaemonSet", namespace, f"{name}-kubelet-plugin", nodes),
     ]

@@ -89,7 +89,10 @@ class Chart(t.TypedDict):
 
 
 class Wait(t.TypedDict):
-    """An object that is waited for. path: "" waits until a Deployment or DaemonSet is rolled out, else for a value, such as status.state."""
+    """An object that is waited for. path: "" waits until a Deployment or DaemonSet is rolled out, else for a value, such as status.state.
+
+    nodes: on how many nodes a DaemonSet is to be, at least; left out where nobody knows.
+    """
 
     apiVersion: str
     kind: str
@@ -97,6 +100,7 @@ class Wait(t.TypedDict):
     name: str
     path: str
     value: t.Optional[str]
+    nodes: t.NotRequired[t.Optional[int]]
 
 
 class Request(t.TypedDict):

@@ -23,11 +23,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.images import DIGEST, MOVING, is_pinned
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import rolled_out
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
     Json,
     Request,
     Site,
-    Wait,
     empty_request,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import (
@@ -308,15 +308,9 @@ def _fill(found: Request, moved: t.Sequence[Moved], settings: Json, wish: t.Mapp
     found["images"] = [settings["image"]]
     found["node_labels"] = {node: {DRA_LABEL: each["name"]} for each in moved for node in each["nodes"]}
     for each in moved:
-        wait: Wait = {
-            "apiVersion": "apps/v1",
-            "kind": "DaemonSet",
-            "namespace": namespace,
-            "name": each["daemon_set"]["metadata"]["name"],
-            "path": "",
-            "value": None,
-        }
-        found["waits"].append(wait)
+        # it is applied before its nodes have their label
+        name, nodes = each["daemon_set"]["metadata"]["name"], len(each["nodes"])
+        found["waits"].append(rolled_out("DaemonSet", namespace, name, nodes))
     found["summary"].insert(0, ("DRANET", f"{settings['image']} in {namespace}, {len(moved)} classes"))
 
 

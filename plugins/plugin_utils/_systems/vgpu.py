@@ -140,7 +140,7 @@ def _classes(wish: t.Mapping[str, t.Any], site: Site) -> tuple[list[PluginClass]
             # all hosts of a class have their kubelets in one directory
             runtime = (site["facts"][seen[0]].get("runtime") or {}) if seen else {}
             root = kubelet_root(runtime.get("distribution"))
-            found.append(PluginClass(class_slug(each["name"]), root, runtime_class, group))
+            found.append(PluginClass(class_slug(each["name"]), root, runtime_class, group, len(each["hosts"])))
     return found, problems
 
 
@@ -273,9 +273,9 @@ def _with_plugin(found: Request, wish: Json, site: Site) -> None:
     objects = plugin_objects(classes, image, wish, rows, site["pull_secrets"])
     found["objects"] += objects
     found["images"].append(image)
-    for item in objects:
-        if item["kind"] == "DaemonSet":
-            found["waits"].append(rolled_out("DaemonSet", item["metadata"]["namespace"], item["metadata"]["name"]))
+    daemon_sets = [item["metadata"] for item in objects if item["kind"] == "DaemonSet"]
+    for metadata, each in zip(daemon_sets, classes, strict=True):
+        found["waits"].append(rolled_out("DaemonSet", metadata["namespace"], metadata["name"], each.nodes))
     if any(each.runtime_class for each in classes):
         found["warnings"].append(
             "containerd's default runtime is not nvidia on some nodes: Pods with a share of a GPU, and the plugin itself, need "

@@ -39,6 +39,8 @@ class PluginClass(t.NamedTuple):
     # name of a RuntimeClass, None where the nodes' default runtime hands GPUs out
     runtime_class: t.Optional[str]
     group: str
+    # how many there are
+    nodes: int
 
 
 def _configuration(wish: t.Mapping[str, t.Any]) -> Json:

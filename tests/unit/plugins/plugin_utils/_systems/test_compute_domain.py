@@ -66,9 +66,9 @@ def test_a_request_without_problems_installs_the_driver() -> None:
     (chart,) = found["charts"]
     assert (chart["release"], chart["namespace"], chart["version"]) == (OLD, OLD, sources.DRA_DRIVER)
     assert chart["privileged"]
-    assert {(wait["kind"], wait["name"]) for wait in found["waits"]} == {
-        ("Deployment", f"{NEW}-controller"),
-        ("DaemonSet", f"{NEW}-kubelet-plugin"),
+    assert {(wait["kind"], wait["name"], wait.get("nodes")) for wait in found["waits"]} == {
+        ("Deployment", f"{NEW}-controller", None),
+        ("DaemonSet", f"{NEW}-kubelet-plugin", len(gb200()["groups"]["gb200"])),
     }
     assert not found["objects"]
 

@@ -125,7 +125,8 @@ def test_a_class_gets_a_device_class_and_a_driver_on_its_nodes() -> None:
         "ib-a100-3": {"rdma.fabric/dra": "g-ibp161s0"},
     }
     assert found["images"] == [DRANET]
-    assert {wait["name"] for wait in found["waits"]} == {"dranet-g-ibp33s0", "dranet-g-ibp161s0"}
+    # their nodes get the label after them
+    assert {wait["name"]: wait["nodes"] for wait in found["waits"]} == {"dranet-g-ibp33s0": 1, "dranet-g-ibp161s0": 2}
 
 
 def test_the_driver_is_as_its_release_has_it() -> None:

@@ -59,11 +59,11 @@ def test_a_request_without_problems_has_all_that_shares_need() -> None:
     )
     kinds = [item["kind"] for item in found["objects"]]
     assert kinds == ["ConfigMap", "ConfigMap", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet"]
-    assert {(wait["kind"], wait["name"]) for wait in found["waits"]} == {
-        ("Deployment", "volcano-controllers"),
-        ("Deployment", "volcano-scheduler"),
-        ("Deployment", "volcano-admission"),
-        ("DaemonSet", of_kind(found, "DaemonSet")[0]["metadata"]["name"]),
+    assert {(wait["kind"], wait["name"], wait.get("nodes")) for wait in found["waits"]} == {
+        ("Deployment", "volcano-controllers", None),
+        ("Deployment", "volcano-scheduler", None),
+        ("Deployment", "volcano-admission", None),
+        ("DaemonSet", of_kind(found, "DaemonSet")[0]["metadata"]["name"], len(V100)),
     }
 
 
