@@ -110,7 +110,8 @@ def site() -> Json:
         "claims": {"resources": []},
         "pods": {"resources": [POD]},
         "pods_before": {"resources": [POD]},
-        "state": {"nodes": {}},
+        "domains": {"known": True, "resources": []},
+        "state": {"nodes": {}, "served": {"resource.nvidia.com": ["v1beta1"]}},
         "material": {"facts": {}},
     }
 
