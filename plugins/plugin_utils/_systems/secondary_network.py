@@ -295,7 +295,12 @@ def _add_spiderpool(
         # one Multus, and the device plugin of the plan
         "multus": {"multusCNI": {"install": bool(spiderpool.get("multus"))}},
         "rdma": {"rdmaSharedDevicePlugin": {"install": False}},
-        "spiderpoolController": {"podResourceInject": {"enabled": bool(spiderpool.get("inject"))}},
+        "spiderpoolController": {
+            "podResourceInject": {"enabled": bool(spiderpool.get("inject"))},
+            # The hook of its removal (since 1.0.0) deletes what anybody has of Spiderpool, and definitions of the SR-IOV operator. What is ours has
+            # gone before.
+            "cleanup": {"enable": False},
+        },
     }
     if site["registry"]:
         values["global"]["imageRegistryOverride"] = site["registry"]

@@ -184,6 +184,15 @@ def test_what_is_installed_is_waited_for() -> None:
     assert order.index("DaemonSet") < order.index("NetworkAttachmentDefinition")
 
 
+def test_spiderpool_takes_nothing_of_others_along_when_it_is_uninstalled() -> None:
+    """Its hook would delete the pools, endpoints and definitions of everybody, and those of the SR-IOV operator."""
+    network = {"name": "ib", "kind": "spiderpool", "ipam": {"range": "10.20.0.0/24"}}
+    site = networked_site({"ib": networked(IB, network)})
+    for own in ({}, {"values": {"spiderpoolController": {"replicas": 2}}}):
+        (chart,) = sane(asked({"multus": {"install": True}, "spiderpool": {"install": True, **own}}, site))["charts"]
+        assert chart["values"]["spiderpoolController"]["cleanup"] == {"enable": False}
+
+
 def test_spiderpool_comes_without_a_multus_and_a_device_plugin_of_its_own() -> None:
     network = {"name": "ib", "kind": "spiderpool", "ipam": {"range": "10.20.0.0/24"}}
     site = networked_site({"ib": networked(IB, network)}, registry="mirror.example.com", pull_secrets=["pull"])
