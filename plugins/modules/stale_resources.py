@@ -65,6 +65,11 @@ blocked:
   returned: success
   type: dict
   sample: {a100-2: {rdma/hca_shared_devices_a: requested by Pod train/worker-0}}
+server:
+  description: Address of the API server, without a password that stands in it.
+  returned: success
+  type: str
+  sample: https://10.0.0.1:6443
 """
 
 import time
@@ -102,7 +107,12 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
                     )
                 )
     header = "extended resources of nodes"
-    result = {"changed": bool(stale.removable), "removed": stale.removable, "blocked": stale.blocked}
+    result = {
+        "changed": bool(stale.removable),
+        "removed": stale.removable,
+        "blocked": stale.blocked,
+        "server": kube.server,
+    }
     if stale.removable:
         shown = {"before_header": header, "after_header": header, "before": before, "after": stale.left(before)}
         result["diff"] = shown

@@ -77,7 +77,7 @@ def test_a_group_with_nothing_usable(whose: str, request: pytest.FixtureRequest,
 NEED_HOSTS = sorted(
     path.stem
     for path in (Path(__file__).resolve().parents[2] / "playbooks").glob("*.yml")
-    if path.stem not in {"awx", "cleanup_stale", "everyone", "lab"}
+    if path.stem not in {"awx", "everyone", "lab"}
 )
 EMPTY = {"others": {"hosts": {"one": {}}}, "rdma": {"hosts": {}}}
 
@@ -91,6 +91,17 @@ def test_a_playbook_that_finds_no_hosts_fails(user: User, tmp_path: Path, name: 
     assert done.returncode not in (0, 1), done.stdout
     assert "The inventory has no hosts that match rdma." in said(done)
     assert [path.name for path in tmp_path.iterdir()] == ["hosts.json"]
+
+
+@pytest.mark.parametrize("name", ["cleanup_stale", "uninstall"])
+def test_what_works_on_the_cluster_alone_takes_the_one_of_the_group(user: User, tmp_path: Path, name: str) -> None:
+    """Not the one that the controller would ask where nobody names any (KUBECONFIG, ~/.kube/config)."""
+    wanted = str(tmp_path / "the-right-one")
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1")}, rdma_rollout={"kubeconfig": wanted})
+    command = ("ansible-playbook", f"fabric.rdma.{name}", "-i", str(inventory))
+    done = user.run(*command, "-e", json.dumps({"rdma_stale_resources": ["rdma/old"]}), check=False)
+    assert done.returncode == 2, done.stdout
+    assert f"{wanted} does not exist" in said(done)
 
 
 @pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])

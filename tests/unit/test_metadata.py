@@ -1217,6 +1217,18 @@ def test_whom_a_run_is_for_is_checked_wherever_it_is_read() -> None:
     assert unchecked == []
 
 
+def test_a_play_of_the_controller_alone_reads_no_wish() -> None:
+    """The controller has no variables of the group rdma: it would work on another cluster than the rollout, with default wishes."""
+    plays = [
+        play for path in PLAY_FILES for play in yaml.safe_load(path.read_text()) if play.get("hosts") == "localhost"
+    ]
+    assert sorted(play["name"] for play in plays) == [
+        "Lab of virtual machines with RDMA devices",
+        "Make it known to AWX",
+    ]
+    assert [play["name"] for play in plays if re.search(r"\brdma_(rollout|groups)\b", json.dumps(play["tasks"]))] == []
+
+
 @pytest.mark.parametrize(
     "name",
     [
