@@ -65,7 +65,7 @@ options:
   known:
     description:
       - Nodes whose labels may be removed. Others are not in this run, and keep theirs.
-      - By default, all.
+      - By default, all. With O(only), the nodes of these groups; by default, none but those in a class of theirs.
     type: list
     elements: str
   hosts:
@@ -109,7 +109,8 @@ options:
     default: []
   only:
     description:
-      - Remove only what is of these groups, named as in the label C(rdma.fabric/group). O(objects) and O(charts) have to be empty.
+      - Remove only what is of these groups, named as in the label C(rdma.fabric/group), and labels that this module has set on nodes that
+        are in a class of theirs or O(known). O(objects) and O(charts) have to be empty.
       - By default, everything of the system that nobody asks for.
     type: list
     elements: str

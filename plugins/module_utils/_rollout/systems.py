@@ -37,6 +37,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
     applied_by_us,
+    class_groups,
     comparable,
     describe,
     pod_security_labels,
@@ -173,7 +174,7 @@ class SystemRollout(Changes):
 
         charts: namespace/release of those that are installed. labels: {node: {label: value}}. known: nodes whose labels may go, None for
         all; the others are not in this run. opened: namespaces that have privileged Pods for the charts. Without objects, charts and labels,
-        the system is removed; with only, what of it is of these groups.
+        the system is removed; with only, what of it is of these groups: known are their nodes then, beside those in a class of theirs.
         """
         # what is remembered: labels alone are a system, too
         asked = bool(objects or charts or labels)
@@ -191,8 +192,11 @@ class SystemRollout(Changes):
             for name in leaving
             if name not in self.old_charts
         ]
+        if only is not None:
+            self._look_at_groups(kinds, set(only), known or ())
+            return
         marked = [self._marked(item) for item in objects]
-        lines = [] if only is not None else self._look_at_nodes(labels or {}, known)
+        lines = self._look_at_nodes(labels or {}, known)
         spaces = [*opened, *(item["metadata"]["name"] for item in objects if _opens(item))]
         named = [*charts, *reversed(self.old_charts)]
         if asked:
@@ -205,15 +209,32 @@ class SystemRollout(Changes):
         self._objects = marked
         self._before = [self._found(item) for item in marked]
         self._look_for_strangers()
-        self._look_for_leftovers(kinds, set(keep), None if only is None else set(only))
-        if only is not None:
-            # they serve the other groups, too
-            self.old_charts = []
-            return
+        self._look_for_leftovers(kinds, set(keep), None)
         spaces += self._look_at_namespaces(spaces)
         if asked:
             last = self._new_record(kinds, named, identities, lines, spaces)
             self._last_record = last if last != marked[0] else None
+
+    def _look_at_groups(self, kinds: t.Iterable[tuple[str, str]], only: set[str], nodes: t.Collection[str]) -> None:
+        """What is of groups: their objects, and labels of nodes that are theirs, or in one of their classes."""
+        # they serve the other groups, too
+        self.old_charts = []
+        self._look_for_leftovers(kinds, set(), only)
+        recorded = self._recorded("labels")
+        # the objects that go tell of which group a class is
+        classes = class_groups(self._gone)
+        in_class = {line.split(" ")[0] for line in recorded if line.rpartition(" ")[2] in classes}
+        lines = self._look_at_nodes({}, {*nodes, *in_class})
+        if sorted(lines) == sorted(set(recorded)):
+            return
+        rest = [self._recorded(key) for key in ("charts", "releases")]
+        # until the labels are gone, and the objects, it is known whose they are
+        self._objects, self._last_record = (
+            [self._new_record(kinds, *rest, recorded, self._recorded("namespaces"))],
+            self._new_record(kinds, *rest, lines, self._recorded("namespaces")),
+        )
+        self._before = [self._found(item) for item in self._objects]
+        self._look_for_strangers()
 
     def remember(self, charts: t.Sequence[str], opened: t.Sequence[str] = (), tried: t.Sequence[str] = ()) -> None:
         """In place of look(): only the record, before charts are installed. Whoever is killed then finds them again.
@@ -381,8 +402,9 @@ class SystemRollout(Changes):
                     changes.append((node, key, value))
                 if differs or (node, key, value) in recorded:
                     ours.append(f"{node} {key} {value}")
+        seen = {*(known or ()), *wanted}
         for node, key, value in recorded:
-            if known is not None and node not in {*known, *wanted}:
+            if known is not None and node not in seen:
                 ours.append(f"{node} {key} {value}")
             elif key not in wanted.get(node, {}) and now.get(node, {}).get(key) == value:
                 changes.append((node, key, None))

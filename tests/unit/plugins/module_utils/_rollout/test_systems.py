@@ -1,0 +1,102 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Labels of nodes that a system has set, and what is remembered of them. tests/cluster/test_systems.py asks a real API server for all else."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL, GROUP_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.standing import Scope, standing, strays_of_systems
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._rollout.api_server import Server
+
+Json = dict[str, t.Any]
+LEAF = "topology.kubernetes.io/leaf"
+RECORD = "/api/v1/namespaces/kube-system/configmaps/fabric-rdma-"
+
+
+class Labelled(Server):
+    """With nodes, whose labels are merged."""
+
+    def merge(self, path: str, doing: str, body: Json, dry_run: bool, seen: Json | None = None) -> Json:
+        del seen
+        self.asked.append(f"{'try ' if dry_run else ''}{doing}")
+        item = self.items[path]
+        labels = {**item["metadata"].get("labels", {}), **body["metadata"]["labels"]}
+        after = {**item["metadata"], "labels": {key: value for key, value in labels.items() if value is not None}}
+        if not dry_run:
+            self.items[path] = {**item, "metadata": after}
+        return {**item, "metadata": after}
+
+    def labels(self, node: str) -> Json:
+        return dict(self.items["/api/v1/nodes/" + node]["metadata"].get("labels", {}))
+
+    def objections(self, *hosts: str, groups: t.Sequence[str] = ("one", "two")) -> str:
+        """What keeps an inventory of these hosts from a rollout."""
+        return strays_of_systems(standing(self, "default"), Scope(hosts, groups, ()))
+
+
+@pytest.fixture
+def cluster() -> Labelled:
+    return Labelled(
+        {"kind": "Namespace", "metadata": {"name": "kube-system"}},
+        *({"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2", "n3")),
+    )
+
+
+def dranet(group: str) -> Json:
+    labels = {GROUP_LABEL: group, "app.kubernetes.io/instance": group + "-class"}
+    metadata = {"name": "dranet-" + group, "namespace": "kube-system", "labels": labels}
+    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": {}}
+
+
+def roll_out(cluster: Labelled, system: str, *objects: Json, **options: t.Any) -> SystemRollout:
+    rollout = SystemRollout(cluster, system, "kube-system")
+    rollout.look(objects, **options)
+    rollout.rehearse()
+    rollout.perform()
+    return rollout
+
+
+def test_a_group_that_leaves_takes_the_labels_of_its_classes_along(cluster: Labelled) -> None:
+    """Before their objects, which tell of which group a class is. Later inventories need not know its nodes."""
+    labels = {"n1": {DRA_LABEL: "one-class"}, "n2": {DRA_LABEL: "two-class"}}
+    roll_out(cluster, "dra", dranet("one"), dranet("two"), labels=labels)
+    cluster.asked.clear()
+    rollout = roll_out(cluster, "dra", only=["one"])
+    assert cluster.written == [
+        "label node n1",
+        "delete DaemonSet kube-system/dranet-one",
+        "apply ConfigMap kube-system/fabric-rdma-dra",
+    ]
+    assert rollout.labels == {"n1": {DRA_LABEL: None}}
+    assert (cluster.labels("n1"), cluster.labels("n2")) == ({}, {DRA_LABEL: "two-class"})
+    assert cluster.objections("n2", groups=["two"]) == ""
+    assert "node n2" in cluster.objections(groups=["two"])
+    assert roll_out(cluster, "dra", only=["one"]).changed is False
+    roll_out(cluster, "dra")
+    assert RECORD + "dra" not in cluster.items
+
+
+def test_a_group_that_leaves_takes_labels_of_its_nodes_along(cluster: Labelled) -> None:
+    """Of leaves or disks, whose values say nothing of groups. What somebody has changed since stays, and is theirs."""
+    roll_out(cluster, "topology", labels={name: {LEAF: "leaf-1"} for name in ("n1", "n2", "n3")})
+    cluster.items["/api/v1/nodes/n2"]["metadata"]["labels"] = {LEAF: "by-hand"}
+    rollout = roll_out(cluster, "topology", only=["one"], known=["n1", "n2"])
+    assert rollout.labels == {"n1": {LEAF: None}}
+    assert [cluster.labels(name) for name in ("n1", "n2", "n3")] == [{}, {LEAF: "by-hand"}, {LEAF: "leaf-1"}]
+    assert cluster.objections("n3") == ""
+    assert RECORD + "topology" in cluster.items
+
+
+def test_a_group_without_labels_leaves_what_is_remembered_alone(cluster: Labelled) -> None:
+    roll_out(cluster, "dra", dranet("one"), dranet("two"))
+    cluster.asked.clear()
+    assert roll_out(cluster, "dra", only=["one"], known=["n1"]).actions() == {
+        "DaemonSet kube-system/dranet-one": "removed"
+    }
+    assert cluster.written == ["delete DaemonSet kube-system/dranet-one"]
