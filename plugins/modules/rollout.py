@@ -203,6 +203,8 @@ class Job:
             # also where somebody has broken it: then it is not taken again
             self.lease.renew()
             return self._held([])
+        if self.parameters["lease"]:
+            Lease(self.kube, **self.parameters["lease"]).renew()
         if self.lease.take():
             return self._held([])
         rollout = self.looked()

@@ -36,7 +36,13 @@ options:
   holder:
     description:
       - Who holds it, as M(fabric.rdma.rollout) or this module has returned it. Needed for O(state=released).
-      - With O(state=held), the Lease of this holder is renewed, and reported as unchanged. By default, a new one takes it.
+      - With O(state=held), the Lease of this holder is renewed, and reported as unchanged. One that is gone, or somebody else's by now, is a
+        failure, since whoever has broken it wants the rollout to stop. By default, a new holder takes it.
+    type: str
+  held_in:
+    description:
+      - With O(state=held), the namespace in which O(holder) has the Lease already, where that is another one, such as V(default) because
+        O(namespace) was not there yet. It is renewed there, and taken in O(namespace), too.
     type: str
   duration:
     description: Seconds after which a Lease that is held expires when nobody renews it.
@@ -133,14 +139,23 @@ def predicted(lease: Lease, module: AnsibleModule) -> dict[str, t.Any]:
     return changed(lease.holder if held else lease.seen, lease.holder)
 
 
+def told(lease: Lease) -> dict[str, t.Any]:
+    return {"lease": {"namespace": lease.namespace, "holder": lease.holder, "duration": lease.duration}}
+
+
 def hold(lease: Lease, module: AnsibleModule) -> dict[str, t.Any]:
+    if module.params["holder"]:
+        before = Lease(lease.kube, module.params["held_in"] or lease.namespace, lease.holder, lease.duration)
+        # where somebody has broken it, it is not taken again
+        (before.insist if module.check_mode else before.renew)()
+        if before.namespace == lease.namespace:
+            return {"changed": False, **({} if module.check_mode else told(before))}
     if module.check_mode:
         return predicted(lease, module)
     if not lease.take():
         lease = Lease(lease.kube, FIRST_PLACE, lease.holder, lease.duration)
         lease.take_there()
-    held = {"namespace": lease.namespace, "holder": lease.holder, "duration": lease.duration}
-    return {**changed(lease.seen, lease.holder), "lease": held}
+    return {**changed(lease.seen, lease.holder), **told(lease)}
 
 
 def run(module: AnsibleModule) -> dict[str, t.Any]:
@@ -159,10 +174,12 @@ def main() -> None:
             **CONNECTION_OPTIONS,
             "namespace": {"type": "str", "required": True},
             "holder": {"type": "str"},
+            "held_in": {"type": "str"},
             "duration": {"type": "int", "default": DURATION},
             "state": {"type": "str", "choices": ["held", "released", "broken"], "default": "released"},
         },
         required_if=[("state", "released", ["holder"])],
+        required_by={"held_in": ["holder"]},
         supports_check_mode=True,
     )
     try:

@@ -129,17 +129,25 @@ def test_what_is_beside_a_rollout_fits_the_matrix(site: Site) -> None:
         assert (seen["changed"], sorted(seen["cluster"]["nodes"]), state(site)) == (False, ["v100-1", "v100-2"], kept)
         insist_on_return("cluster_snapshot", seen)
     assert "NAMESPACE/NAME" in said(site, "cluster_snapshot", {"pods": ["train-0"]})["msg"]
-    lease = {"namespace": "default", "state": "held", "holder": "root@here/1"}
-    changes(site, "rollout_lease", lease)
-    taken = {"namespace": "default", "state": "broken"}
-    broken = changes(site, "rollout_lease", taken)
-    assert (broken["holder"], broken["diff"]) == ("root@here/1", {"before": {"holder": "root@here/1"}, "after": {}})
+    lease = {"namespace": "default", "state": "held"}
+    mine = said(site, "rollout_lease", lease)["lease"]["holder"]
+    # in a namespace that came later, the same holder has it, too
+    changes(site, "rollout_lease", {**lease, "namespace": "kube-system", "holder": mine, "held_in": "default"})
+    for place in ("kube-system", "default"):
+        broken = changes(site, "rollout_lease", {"namespace": place, "state": "broken"})
+        assert (broken["holder"], broken["diff"]) == (mine, {"before": {"holder": mine}, "after": {}})
+    kept = state(site)
+    for check in (True, False):
+        assert "told to stop" in said(site, "rollout_lease", {**lease, "holder": mine}, check)["msg"]
+    assert state(site) == kept
     # in a namespace that is not there yet, the other place has it
     elsewhere = {**lease, "namespace": "not-there-yet"}
-    assert changes(site, "rollout_lease", elsewhere)["lease"]["namespace"] == "default"
-    refused = said(site, "rollout_lease", {**elsewhere, "holder": "root@there/2"}, check=True)
+    held = said(site, "rollout_lease", elsewhere)["lease"]
+    assert held["namespace"] == "default"
+    refused = said(site, "rollout_lease", elsewhere, check=True)
     assert refused["changed"] is False
-    assert "is held by root@here/1" in json.dumps(refused["warnings"])
+    assert f"is held by {held['holder']}" in json.dumps(refused["warnings"])
+    taken = {"namespace": "default", "state": "broken"}
     changes(site, "rollout_lease", taken)
     kept = state(site)
     for check in (True, False):

@@ -226,12 +226,20 @@ class Lease:
             # it is read each time: an attempt that nobody answered may have renewed it
             patiently(self._renew)
 
+    def insist(self) -> None:
+        """KubeError when it is no longer ours, as renew(); nothing is written."""
+        patiently(self._found_ours)
+
+    def _found_ours(self) -> Json:
+        found = self._find()
+        if found is None or found["spec"].get("holderIdentity") != self.holder:
+            whose = "is gone" if found is None else f"is held by {found['spec'].get('holderIdentity')} now"
+            raise KubeError(f"{self._shown} {whose}: this rollout was told to stop", 409, "Run again.")
+        return found
+
     def _renew(self) -> None:
         for left in range(_TRIES, -1, -1):
-            found = self._find()
-            if found is None or found["spec"].get("holderIdentity") != self.holder:
-                whose = "is gone" if found is None else f"is held by {found['spec'].get('holderIdentity')} now"
-                raise KubeError(f"{self._shown} {whose}: this rollout was told to stop", 409, "Run again.")
+            found = self._found_ours()
             try:
                 self._write("renew", found)
             except KubeError as exc:
