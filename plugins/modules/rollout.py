@@ -65,6 +65,18 @@ options:
     type: list
     elements: str
     default: []
+  reload_objections:
+    description:
+      - What rules out that the driver of a node is reloaded, in sentences, by node. Of a node that is not named, nothing is known.
+      - Where the driver of the Network Operator would leave a node, since its policy goes, loses C(ofedDriver) or no longer selects the node,
+        these are a failure. So is a node of which nothing is known, that is not cordoned, or on which Pods use RDMA, unless
+        O(reload_undrained) is set.
+    type: dict
+    default: {}
+  reload_undrained:
+    description: Let the driver of the Network Operator leave nodes that are not drained, or of which nothing is known.
+    type: bool
+    default: false
   inventory:
     description: The name of the inventory, as in the label C(rdma.fabric/inventory) of O(objects).
     type: str
@@ -189,6 +201,7 @@ class Job:
         rollout = Rollout(self.kube, **options)
         rollout.look(self.parameters["objects"], self.parameters["nodes"], self.parameters["keep"])
         rollout.insist(self.parameters["known"], self.parameters["remove"])
+        rollout.insist_on_drivers(self.parameters["reload_objections"], self.parameters["reload_undrained"])
         rollout.rehearse()
         return rollout
 
@@ -259,6 +272,8 @@ def main() -> None:
             "keep": {"type": "list", "elements": "str", "default": []},
             "known": {"type": "list", "elements": "str", "default": []},
             "remove": {"type": "list", "elements": "str", "default": []},
+            "reload_objections": {"type": "dict", "default": {}},
+            "reload_undrained": {"type": "bool", "default": False},
             "inventory": {"type": "str", "default": "default"},
             "adopt": {"type": "bool", "default": False},
             "force": {"type": "bool", "default": False},

@@ -241,8 +241,9 @@ MOST_LINES = {
     # also on which nodes no Pod starts, so that one costs a single wait
     "pod_traffic": 4000,
     "roce_host": 4120,
-    "rollout": 2800,
-    "rollout_departures": 2650,
+    # also which nodes the Network Operator's driver would leave
+    "rollout": 2950,
+    "rollout_departures": 2810,
     "rollout_lease": 1650,
     "rollout_ready": 2250,
     "stale_resources": 1420,

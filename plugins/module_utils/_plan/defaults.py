@@ -95,6 +95,7 @@ _DRANET: Json = {
 }
 # Where somebody asks for it; careful with nodes that have a driver.
 _OPERATOR_DRIVER: Json = {
+    "enabled": True,
     "version": Said("that the release is tested with"),
     "image": DRIVER_IMAGE,
     "repository": Said("`rdma_rollout.registry`, else NVIDIA's"),

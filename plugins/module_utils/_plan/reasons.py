@@ -39,6 +39,7 @@ DRIVER_REASONS: dict[str, str] = {
     "installed_stack": "remove it from the host, or leave rdma_rollout.ofed_driver out: the host has a driver already",
     "host_driver": "set rdma_ofed: {method: none} for the group: one of the two sees to the driver, not both",
     "dangerous_env": "leave the variable out",
+    "removal": "drain the node first",
 }
 
 

@@ -337,6 +337,7 @@ _ROLLOUT_OF: dict[str, dict[str, Check]] = {
         "node_affinity": _truth,
         "ofed_driver": _keys(
             cert_config=_name,
+            enabled=_flag,
             env=_dictionary,
             force_precompiled=_truth,
             groups=_names,

@@ -59,6 +59,7 @@ __all__ = [
     "operator_request",
     "policy_kind",
     "policy_name",
+    "reload_objections",
 ]
 
 Json = t.Dict[str, t.Any]
@@ -239,7 +240,7 @@ def _driver_wish(settings: t.Mapping[str, t.Any]) -> t.Optional[Json]:
     found = problems("rdma_rollout", {"engine": "network_operator", "ofed_driver": given})
     if found:
         raise ManifestError(". ".join(found))
-    return dict(given)
+    return dict(given) if given.get("enabled", _DRIVER["enabled"]) else None
 
 
 def _env_text(value: t.Any) -> str:
@@ -274,6 +275,36 @@ def _driver(release: Version, settings: t.Mapping[str, t.Any], wish: t.Mapping[s
     return body
 
 
+def _cut_by_a_reload(host: str, management: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
+    """(reason, words) for what a reload of its driver would take from a host."""
+    found = []
+    if management.get("rdma_backed"):
+        routes = ", ".join(management.get("default_route_netdevs") or [])
+        found.append(("default_route", f"the default route of host {host} ({routes}) goes over the driver"))
+    for mount in management.get("mounts_over_rdma") or []:
+        text = f"host {host} has {mount['source']} on {mount['target']} ({mount['via']})"
+        found.append(("rdma_storage", text))
+    return found
+
+
+def reload_objections(settings: t.Mapping[str, t.Any]) -> dict[str, list[str]]:
+    """{node: sentences} on what a reload of the driver would cut, of each host whose routes and mounts are known.
+
+    For who takes the driver out again. What the override of rdma_rollout.ofed_driver names does not count.
+    """
+    names = settings.get("node_names") or {}
+    overridden = set((settings.get("ofed_driver") or {}).get("override") or [])
+    return {
+        str(names.get(host, host)): [
+            f"{name}: {text} ({DRIVER_REASONS[name]})"
+            for name, text in _cut_by_a_reload(host, own["management"])
+            if name not in overridden
+        ]
+        for host, own in sorted((settings.get("facts") or {}).items())
+        if own.get("management") is not None
+    }
+
+
 def driver_objections(
     groups: t.Mapping[str, t.Sequence[str]],
     facts: t.Mapping[str, t.Mapping[str, t.Any]],
@@ -300,12 +331,7 @@ def driver_objections(
                     f"rdma_rollout.ofed_driver: nothing is known of the routes and mounts of host {host}: run discover, "
                     "which gathers all"
                 )
-            if management.get("rdma_backed"):
-                routes = ", ".join(management.get("default_route_netdevs") or [])
-                found.append(("default_route", f"the default route of host {host} ({routes}) goes over the driver"))
-            for mount in management.get("mounts_over_rdma") or []:
-                text = f"host {host} has {mount['source']} on {mount['target']} ({mount['via']})"
-                found.append(("rdma_storage", text))
+            found += _cut_by_a_reload(host, management)
             flavour = (own.get("ofed") or {}).get("flavour")
             if flavour in ("mlnx_ofed", "doca"):
                 name = "MLNX_OFED" if flavour == "mlnx_ofed" else "DOCA-OFED"
@@ -578,7 +604,8 @@ def operator_request(
 ) -> Json:
     """What the rollout of a plan by the operator asks of a cluster: {objects, nodes, classes, keep, inventory, place}, as rollout_request().
 
-    And warnings: what its admission webhook will not take.
+    And warnings: what its admission webhook will not take. reload_objections as reload_objections(), and reload_undrained: whether the driver
+    may leave nodes that are not drained.
     And namespace: the object of the operator's own, whose Pods are privileged; None when the settings name none.
     A class has {name, group, policy: {kind, name, section, nodes}, nodes, resources, node_resources}: the number of nodes on which
     the policy's device plugin is to run, None when that is not known, and {node: {resource: count}} where nodes differ.
@@ -624,6 +651,8 @@ def operator_request(
         "keep": keep,
         "inventory": inventory_value(settings),
         "place": settings.get("namespace") or _DEFAULTS["namespace"],
+        "reload_objections": reload_objections(settings),
+        "reload_undrained": "removal" in ((settings.get("ofed_driver") or {}).get("override") or []),
         "namespace": namespace_object(settings) if opened else None,
     }
 

@@ -37,6 +37,7 @@ __all__ = [
     "PolicyConflict",
     "Retreat",
     "cluster_classes",
+    "field_owners",
     "goes_first",
     "in_its_way",
     "named_cluster_policy",
@@ -87,6 +88,11 @@ def _spec_owners(item: t.Mapping[str, t.Any]) -> dict[str, set[str]]:
             if field.startswith("f:"):
                 owners.setdefault(field[2:], set()).add(str(entry.get("manager")))
     return owners
+
+
+def field_owners(item: t.Mapping[str, t.Any], field: str) -> set[str]:
+    """Names of the field managers that have applied a field of spec; none where it is not there."""
+    return _spec_owners(item).get(field, set()) if field in (item.get("spec") or {}) else set()
 
 
 def cluster_classes(item: t.Optional[t.Mapping[str, t.Any]]) -> set[str]:

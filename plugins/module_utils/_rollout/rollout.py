@@ -25,6 +25,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     POLICY_VERSION,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
+    FIELD_MANAGER,
     OWN_SELECTOR,
     applied_by_us,
     class_groups,
@@ -43,6 +44,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.policies impo
     PolicyConflict,
     Retreat,
     cluster_classes,
+    field_owners,
     goes_first,
     in_its_way,
     named_cluster_policy,
@@ -50,6 +52,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.policies impo
     served_groups,
     side_effects,
     webhook_will_agree,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.reloads import (
+    DRIVER_SECTION,
+    left_nodes,
+    offered,
+    removal_objections,
+    users,
 )
 
 __all__ = ["Rollout"]
@@ -72,6 +81,7 @@ class Rollout(Changes):
         self._cluster_policy: t.Optional[Json] = None
         self._node_policies: list[Json] = []
         self._groups: dict[str, str] = {}
+        self._left_by_drivers: list[str] = []
         self._left: dict[str, t.Optional[Json]] = {}
         self._old_labels: dict[str, t.Optional[str]] = {}
 
@@ -115,6 +125,66 @@ class Rollout(Changes):
             )
         self._old_labels = {name: labels[name].get(CLASS_LABEL) for name in self.labels}
         self._nodes = {item["metadata"]["name"]: item for item in present if item["metadata"]["name"] in self.labels}
+        self._left_by_drivers = left_nodes(self._driver_policies(), labels, self.labels)
+
+    def _driver_policies(self) -> list[tuple[Json, t.Optional[Json]]]:
+        """Policies whose driver is ours, or is to be taken out by us, each with what becomes of it."""
+        wanted = {describe(item): item for item in self._objects}
+        leaving = {describe(item) for item in self._gone}
+        found: list[tuple[Json, t.Optional[Json]]] = [
+            (item, None if describe(item) in leaving else wanted.get(describe(item), item))
+            for item in self._node_policies
+            if applied_by_us(item)
+        ]
+        policy = self._cluster_policy
+        if policy is None:
+            return found
+        owners = field_owners(policy, DRIVER_SECTION)
+        alone = owners == {FIELD_MANAGER}
+        ways = {each.how for each in self._retreats}
+        taken = any(DRIVER_SECTION in each.sections for each in self._retreats)
+        if taken or "whole" in ways or (alone and "fields" in ways):
+            found.append((policy, None))
+        elif FIELD_MANAGER in owners:
+            after = wanted.get(describe(policy), policy)
+            # what others have applied, too, stays
+            kept: Json = {} if alone else {DRIVER_SECTION: {}}
+            found.append((policy, {**after, "spec": {**kept, **after["spec"]}}))
+        return found
+
+    def insist_on_drivers(self, told: t.Mapping[str, t.Sequence[str]], undrained: bool) -> None:
+        """Raises KubeError when the Network Operator's driver would leave a node that cannot be without its cards for a while.
+
+        told: {node: sentences}, what rules out a reload of the driver of the node; a node that is not among them is not known. undrained:
+        whether Pods may use it meanwhile, and nodes be unknown.
+        """
+        nodes = self._left_by_drivers
+        if not nodes:
+            return
+        cordoned: set[str] = set()
+        busy: dict[str, list[str]] = {}
+        if not undrained:
+            selector = "spec.unschedulable=true"
+            found = self.kube.list("/api/v1/nodes", "list nodes", metadata_only=True, fieldSelector=selector)
+            cordoned = {item["metadata"]["name"] for item in found} & {*nodes}
+            resources = offered([*self._node_policies, *([self._cluster_policy] if self._cluster_policy else [])])
+            for node in sorted(cordoned):
+                doing = "list Pods of node " + node
+                busy[node] = users(
+                    self.kube.list("/api/v1/pods", doing, fieldSelector="spec.nodeName=" + node), resources
+                )
+        objections = removal_objections(nodes, told, cordoned, busy, undrained)
+        if objections:
+            more = f" (and {len(objections) - 5} more)" if len(objections) > 5 else ""
+            raise KubeError(
+                f"Nothing was changed. The Network Operator's driver would leave {some(nodes)}, and that reloads the one of the node at "
+                f"once: {'; '.join(objections[:5])}{more}",
+                remedy="rdma_rollout.ofed_driver.override names reasons that do not count; without the driver, beside enabled: false. Before "
+                "the engine changes, take the driver out with engine: network_operator",
+            )
+        self.warnings.append(
+            f"the Network Operator's driver leaves {some(nodes)}, and that of the node is reloaded there"
+        )
 
     def insist(self, known: t.Collection[str], remove: t.Collection[str]) -> None:
         """Raises KubeError when a node would lose its label that this run neither knows nor is told to take out."""

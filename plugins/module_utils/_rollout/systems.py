@@ -227,12 +227,10 @@ class SystemRollout(Changes):
         lines = self._look_at_nodes({}, {*nodes, *in_class})
         if sorted(lines) == sorted(set(recorded)):
             return
-        rest = [self._recorded(key) for key in ("charts", "releases")]
+        charts, releases, spaces = (self._recorded(key) for key in ("charts", "releases", "namespaces"))
         # until the labels are gone, and the objects, it is known whose they are
-        self._objects, self._last_record = (
-            [self._new_record(kinds, *rest, recorded, self._recorded("namespaces"))],
-            self._new_record(kinds, *rest, lines, self._recorded("namespaces")),
-        )
+        self._objects = [self._new_record(kinds, charts, releases, recorded, spaces)]
+        self._last_record = self._new_record(kinds, charts, releases, lines, spaces)
         self._before = [self._found(item) for item in self._objects]
         self._look_for_strangers()
 

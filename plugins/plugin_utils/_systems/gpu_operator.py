@@ -201,8 +201,8 @@ def request(
     groups = [name for name in groups if name in site["groups"]]
     hosts, wrong = gpu_hosts(site, groups)
     found["problems"] += wrong
-    ofed = rollout.get("ofed_driver") if rollout and rollout.get("engine") == "network_operator" else None
-    plan = driver_plan(release, given, hosts, bool(ofed))
+    ofed = (rollout.get("ofed_driver") or {}) if rollout and rollout.get("engine") == "network_operator" else {}
+    plan = driver_plan(release, given, hosts, bool(ofed) and ofed.get("enabled") is not False)
     found["problems"] += plan.problems
     found["warnings"] += plan.warnings
     env: dict[str, str] = {}

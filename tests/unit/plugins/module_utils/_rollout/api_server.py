@@ -18,7 +18,7 @@ SERVED = {
     "/api/v1": {"Namespace": "namespaces", "Node": "nodes", "Pod": "pods", "ConfigMap": "configmaps"},
     "/apis/apps/v1": {"DaemonSet": "daemonsets", "Deployment": "deployments", "StatefulSet": "statefulsets"},
 }
-BARE = ("Namespace", "Node", "SpiderIPPool", "ClusterPolicy")
+BARE = ("Namespace", "Node", "SpiderIPPool", "ClusterPolicy", "NicClusterPolicy", "NicNodePolicy")
 
 
 class Server(Kube):
@@ -101,7 +101,12 @@ class Server(Kube):
 
     @staticmethod
     def _fits(item: Json, query: dict[str, str]) -> bool:
-        fields = {"metadata.name": item["metadata"]["name"], "spec.nodeName": (item.get("spec") or {}).get("nodeName")}
+        spec = item.get("spec") or {}
+        fields = {
+            "metadata.name": item["metadata"]["name"],
+            "spec.nodeName": spec.get("nodeName"),
+            "spec.unschedulable": str(bool(spec.get("unschedulable"))).lower(),
+        }
         field, _equals, wanted = query.get("fieldSelector", "").partition("=")
         labels = item["metadata"].get("labels") or {}
         asked = [each.partition("=") for each in query.get("labelSelector", "").split(",") if each]

@@ -22,6 +22,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator impo
     operator_request,
     policy_kind,
     policy_name,
+    reload_objections,
 )
 from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan
 
@@ -440,6 +441,24 @@ def test_a_host_of_which_nothing_is_known() -> None:
         driver_objections({"g": ["n"]}, {"n": {"devices": []}}, {"n": "none"}, {})
     # a host that nobody has asked about its method has the role's default
     assert driver_objections({"g": ["n"]}, {"n": QUIET}, {}, {})[0].startswith("host_driver: ")
+
+
+def test_what_a_reload_would_cut_is_told_of_each_node_also_where_the_driver_leaves() -> None:
+    """As where it comes, by the names that nodes have in the cluster. A host of which nothing is known is left out."""
+    routed = {"management": {**QUIET["management"], "rdma_backed": True, "mounts_over_rdma": [MOUNT]}}
+    settings: dict[str, Any] = {"facts": {"n": routed, "quiet": QUIET, "new": {}}, "node_names": {"n": "node-n"}}
+    both = driver_objections({"g": ["n"]}, {"n": routed}, {"n": "none"}, {})
+    assert reload_objections(settings) == {"node-n": both, "quiet": []}
+    settings["ofed_driver"] = {"enabled": False, "override": ["default_route", "removal"]}
+    assert reload_objections(settings) == {"node-n": both[1:], "quiet": []}
+
+
+def test_a_driver_that_is_not_enabled_does_not_come() -> None:
+    without = {"version": "26.4.1", **READY}
+    wanted = {**without, "ofed_driver": {"enabled": False, "override": ["removal"]}}
+    assert operator_manifests(PLAN, wanted) == operator_manifests(PLAN, without)
+    requests = [operator_request(PLAN, settings) for settings in (wanted, without)]
+    assert [each["reload_undrained"] for each in requests] == [True, False]
 
 
 # --- the chart ------------------------------------------------------------------------------------------------------
