@@ -458,6 +458,15 @@ def test_a_group_gets_functions_where_that_is_wished_for(site: Site, operator: O
     assert driver["version"] == LINES[26, 4].drivers[1]
     policy = driver["upgradePolicy"]
     assert (policy["autoUpgrade"], policy["maxParallelUpgrades"], policy["drain"]["force"]) == (False, 1, False)
+    # out again: it would leave nodes that are in use
+    site.rollout["ofed_driver"] = {"enabled": False, "override": ["default_route"]}
+    output = flat(site.run("rollout", fails=True))
+    assert "driver would leave gb200-1, gb200-2, and that reloads the one of the node" in output
+    assert "removal: gb200-1, gb200-2 not cordoned" in output
+    site.rollout["ofed_driver"]["override"] += ["removal"]
+    site.run("rollout")
+    items = {item["metadata"]["name"]: item["spec"] for item in site.kube.list(f"{BASE}/nicnodepolicies", "list")}
+    assert "ofedDriver" not in items["gb200-device-1021"]
 
 
 def test_what_keeps_a_class_from_serving_is_named(site: Site, operator: Operator, kubelets: Kubelets) -> None:

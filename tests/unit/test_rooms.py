@@ -243,12 +243,12 @@ MOST_LINES = {
     "roce_host": 4120,
     # also which nodes the Network Operator's driver would leave
     "rollout": 2950,
-    "rollout_departures": 2810,
+    "rollout_departures": 2840,
     "rollout_lease": 1650,
     "rollout_ready": 2250,
     "stale_resources": 1420,
     # also waits until what it has deleted has gone
-    "system_objects": 2920,
+    "system_objects": 2990,
     "system_ready": 1860,
     "quiet_value": 0,
     "wave_gate": 0,

@@ -518,6 +518,13 @@ def _invalid(message: str, causes: t.Sequence[t.Mapping[str, t.Any]]) -> Refusal
             f"{fields} of the object that is there differs, and cannot be changed",
             "Delete that object (its Pods go for a moment, running workloads keep their devices), then run again.",
         )
+    limit = re.search(r"may not be (?:more|longer) than (\d+)", message)
+    # what a name may have at most
+    if limit and int(limit[1]) > 253:
+        return Refusal(
+            message,
+            "The object has more data than the API server keeps: bring it to fewer nodes, or a group at a time.",
+        )
     if re.search(r"must be no more than \d+ (?:characters|bytes)|may not be (?:more than|longer than)", message):
         return Refusal(message, "A name is too long: give the group or the namespace a shorter one.")
     return Refusal(message, "Correct the value in rdma_rollout or in the variables of the role device_plugin.")

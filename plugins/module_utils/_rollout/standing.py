@@ -26,6 +26,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     some,
     stranger,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.records import label_lines
 
 __all__ = ["Scope", "standing", "strays_of_systems"]
 
@@ -107,7 +108,7 @@ def standing(kube: Kube, inventory: str, system: t.Optional[str] = None, place: 
 
 def _recorded(record: t.Mapping[str, t.Any], key: str) -> list[str]:
     try:
-        words = json.loads((record.get("data") or {}).get(key) or "[]")
+        words = label_lines(json.loads((record.get("data") or {}).get(key) or "[]"))
     except (ValueError, TypeError, RecursionError):
         return []
     return [each for each in words if isinstance(each, str)] if isinstance(words, list) else []

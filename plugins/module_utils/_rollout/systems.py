@@ -45,6 +45,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     stranger,
     value_at,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.records import grouped_lines, label_lines
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience, wait_until_right
 
 __all__ = ["SPENT_ANNOTATION", "SystemRollout"]
@@ -117,7 +118,7 @@ def _order_of_removal(item: t.Mapping[str, t.Any]) -> tuple[int, str]:
 
 def _with_few_labels(what: str, before: t.Optional[Json], after: t.Optional[Json]) -> Pair:
     """The record of a system as a diff is to show it: its labels are shown with their nodes, too."""
-    known = [((side or {}).get("data") or {}).get("labels") for side in (before, after)]
+    known = [label_lines(((side or {}).get("data") or {}).get("labels")) for side in (before, after)]
     if not any(isinstance(lines, list) for lines in known):
         return what, before, after
     shown = line_pair(*(lines if isinstance(lines, list) else [] for lines in known))
@@ -327,12 +328,12 @@ class SystemRollout(Changes):
         spaces: t.Iterable[str],
     ) -> Json:
         """identities: of charts, each with the UID of a revision. lines: of labels that we have set, as node, label and value: none of them
-        has a space in it. spaces: namespaces that we have opened."""
+        has a space in it; they are written by label and value. spaces: namespaces that we have opened."""
         data = {
             "kinds": json.dumps(sorted(" ".join(pair) for pair in kinds)),
             "charts": json.dumps(list(charts)),
             "releases": json.dumps(sorted(identities)),
-            "labels": json.dumps(sorted(set(lines))),
+            "labels": json.dumps(grouped_lines(lines), separators=(",", ":")),
             "namespaces": json.dumps(sorted(set(spaces))),
         }
         metadata: Json = {"name": self._record_name(), "namespace": self.place}
@@ -345,7 +346,7 @@ class SystemRollout(Changes):
             return []
         text = (record.get("data") or {}).get(key) or "[]"
         try:
-            words = json.loads(text)
+            words = label_lines(json.loads(text))
         except (ValueError, TypeError, RecursionError):
             words = None
         if not isinstance(words, list) or not all(isinstance(each, str) for each in words):

@@ -283,6 +283,12 @@ def status(message: str, *causes: dict[str, str]) -> dict[str, Any]:
         (500, status("failed: .spec.x: field not declared in schema"), "does not know a field: spec.x. It"),
         (422, status("spec.selector: field is immutable", {"field": "spec.selector"}), "spec.selector of the object"),
         (422, status("metadata.name: must be no more than 63 characters"), "A name is too long"),
+        (422, status("metadata.name: Too long: may not be more than 253 bytes"), "A name is too long"),
+        (
+            422,
+            status("[]: Too long: may not be more than 1048576 bytes"),
+            "The object has more data than the API server keeps",
+        ),
         (503, "upstream", "the API server could not do it (503): upstream"),
         (418, status("tea"), "tea (418). Nothing is known"),
     ],

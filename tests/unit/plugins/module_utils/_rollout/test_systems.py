@@ -5,11 +5,17 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL, GROUP_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    DRA_LABEL,
+    GROUP_LABEL,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.records import grouped_lines, label_lines
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.standing import Scope, standing, strays_of_systems
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._rollout.api_server import Server
@@ -100,3 +106,43 @@ def test_a_group_without_labels_leaves_what_is_remembered_alone(cluster: Labelle
         "DaemonSet kube-system/dranet-one": "removed"
     }
     assert cluster.written == ["delete DaemonSet kube-system/dranet-one"]
+
+
+def test_the_labels_of_a_large_cluster_fit_into_a_record_also_while_all_of_them_change(cluster: Labelled) -> None:
+    """The API server takes a ConfigMap of 1 MiB. Until nodes are labelled, both values of each are remembered."""
+    nodes = [f"gpu-{number:05d}.cluster1.dc2.example.com" for number in range(10_000)]
+    lines = [f"{node} {LEAF} {way}-leaf-{index % 300}" for way in ("old", "new") for index, node in enumerate(nodes)]
+    text = json.dumps(grouped_lines(lines), separators=(",", ":"))
+    assert len(text) < 1024 * 1024
+    assert label_lines(json.loads(text)) == sorted(lines, key=lambda line: line.split(" ")[1:] + line.split(" ")[:1])
+    # and that is how it is written
+    roll_out(cluster, "topology", labels={"n1": {LEAF: "a"}, "n2": {LEAF: "a"}})
+    data = cluster.items[RECORD + "topology"]["data"]
+    assert data["labels"] == json.dumps({LEAF: {"a": ["n1", "n2"]}}, separators=(",", ":"))
+
+
+def test_labels_that_an_earlier_version_has_remembered_are_known(cluster: Labelled) -> None:
+    roll_out(cluster, "topology", labels={"n1": {LEAF: "a"}, "n2": {LEAF: "a"}})
+    cluster.items[RECORD + "topology"]["data"]["labels"] = json.dumps([f"n1 {LEAF} a", f"n2 {LEAF} a"])
+    assert "2 that this inventory does not know: node n1, node n2" in cluster.objections()
+    rollout = roll_out(cluster, "topology", labels={"n1": {LEAF: "a"}})
+    assert rollout.labels == {"n2": {LEAF: None}}
+    assert cluster.objections("n1") == ""
+
+
+@pytest.mark.parametrize("text", ["{", '{"k": []}', '{"k": {"v": "n1"}}', '{"k": {"v": [1]}}', '"n1 k v"', "[1]"])
+def test_labels_that_somebody_has_spoilt_are_an_error(cluster: Labelled, text: str) -> None:
+    roll_out(cluster, "topology", labels={"n1": {LEAF: "a"}})
+    cluster.items[RECORD + "topology"]["data"]["labels"] = text
+    with pytest.raises(KubeError, match="is not what a rollout wrote"):
+        roll_out(cluster, "topology", labels={"n1": {LEAF: "a"}})
+    assert cluster.objections() == ""
+
+
+def test_a_difference_shows_labels_with_their_nodes(cluster: Labelled) -> None:
+    roll_out(cluster, "topology", labels={"n1": {LEAF: "a"}})
+    rollout = SystemRollout(cluster, "topology", "kube-system")
+    rollout.look([], labels={"n1": {LEAF: "b"}})
+    rollout.rehearse()
+    shown = next(each for each in rollout.diff() if "ConfigMap" in each["before_header"])
+    assert [shown[side]["data"]["labels"] for side in ("before", "after")] == [[f"n1 {LEAF} a"], [f"n1 {LEAF} b"]]
