@@ -249,7 +249,7 @@ MOST_LINES = {
     "stale_resources": 1420,
     # also waits until what it has deleted has gone
     "system_objects": 2990,
-    "system_ready": 1860,
+    "system_ready": 1880,
     "quiet_value": 0,
     "wave_gate": 0,
 }

@@ -313,10 +313,7 @@ def _lacking(node: _Node, names: set[str]) -> t.Optional[str]:
         return None
     if [row[0] for row in rows] == ["umad"] and node.char_devices["umad"]:
         # nodes come for ports with management datagrams only (ib_umad_add_one(), core/user_mad.c)
-        return (
-            "it has no umad device, as others here have: its ports take no management datagrams (iWARP, EFA, or RoCE switched off: "
-            "switchdev, enable_roce)"
-        )
+        return "umad device missing for good: its ports take no management datagrams (iWARP, EFA, or RoCE off: switchdev, enable_roce)"
     whole = node.tree.exists("/sys/module")
     missing = [row for row in rows if whole or node.tree.exists(row[2])]
     sorts = [row[0] for row in missing or rows]

@@ -167,7 +167,7 @@ def test_the_table_names_what_the_plugin_cannot_see() -> None:
     lines = device_table({"n": facts_of(machine)})
     assert [line.rpartition("  ")[2].strip() for line in lines] == [
         "PLUGIN SEES",
-        "no: umad device missing",
+        "no: umad device missing for good",
         "no netdev",
     ]
     assert lines[2].split()[:5] == ["mlx5_1", "-", "-", "-", "-"]
