@@ -60,7 +60,7 @@ test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, int
 	@# in the foreground: a stage in the background cannot ask for a password
 	@for profile in browser kubernetes judges; do tools/apt-install --profile $$profile || exit; done
 	@$(SAY_WHAT_IS_LEFT_OUT)
-	@tools/test molecule+lint,docs,sanity,unit $(RECORDED) integration+bounds receptor+matrix
+	@tools/test molecule+lint,docs,sanity unit+bounds $(RECORDED) integration receptor+matrix
 
 .PHONY: everything
 everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (more than three hours)
