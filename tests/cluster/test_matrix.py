@@ -132,7 +132,13 @@ def test_what_is_beside_a_rollout_fits_the_matrix(site: Site) -> None:
     lease = {"namespace": "default", "state": "held"}
     mine = said(site, "rollout_lease", lease)["lease"]["holder"]
     # in a namespace that came later, the same holder has it, too
-    changes(site, "rollout_lease", {**lease, "namespace": "kube-system", "holder": mine, "held_in": "default"})
+    second = {**lease, "namespace": "kube-system", "holder": mine, "held_in": "default"}
+    # a check takes for granted that the namespace is not there, and that the first place is gone on with
+    assert [said(site, "rollout_lease", second, check)["changed"] for check in (True, False, False)] == [
+        False,
+        True,
+        False,
+    ]
     for place in ("kube-system", "default"):
         broken = changes(site, "rollout_lease", {"namespace": place, "state": "broken"})
         assert (broken["holder"], broken["diff"]) == (mine, {"before": {"holder": mine}, "after": {}})
