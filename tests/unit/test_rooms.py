@@ -248,7 +248,7 @@ MOST_LINES = {
     "rollout_ready": 2250,
     "stale_resources": 1420,
     # also waits until what it has deleted has gone
-    "system_objects": 2990,
+    "system_objects": 3010,
     "system_ready": 1880,
     "quiet_value": 0,
     "wave_gate": 0,

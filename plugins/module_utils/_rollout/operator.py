@@ -282,8 +282,8 @@ def _cut_by_a_reload(host: str, management: t.Mapping[str, t.Any]) -> list[tuple
         routes = ", ".join(management.get("default_route_netdevs") or [])
         found.append(("default_route", f"the default route of host {host} ({routes}) goes over the driver"))
     for mount in management.get("mounts_over_rdma") or []:
-        text = f"host {host} has {mount['source']} on {mount['target']} ({mount['via']})"
-        found.append(("rdma_storage", text))
+        what, where, way = (mount.get(key, "something") for key in ("source", "target", "via"))
+        found.append(("rdma_storage", f"host {host} has {what} on {where} ({way})"))
     return found
 
 
@@ -301,7 +301,8 @@ def reload_objections(settings: t.Mapping[str, t.Any]) -> dict[str, list[str]]:
             if name not in overridden
         ]
         for host, own in sorted((settings.get("facts") or {}).items())
-        if own.get("management") is not None
+        # facts of an earlier run may be anything; then nothing is known
+        if isinstance(own, dict) and isinstance(own.get("management"), dict)
     }
 
 

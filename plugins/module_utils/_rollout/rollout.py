@@ -177,7 +177,7 @@ class Rollout(Changes):
         if objections:
             more = f" (and {len(objections) - 5} more)" if len(objections) > 5 else ""
             raise KubeError(
-                f"Nothing was changed. The Network Operator's driver would leave {some(nodes)}, and that reloads the one of the node at "
+                f"No policy and no label was changed. The Network Operator's driver would leave {some(nodes)}, and that reloads the one of the node at "
                 f"once: {'; '.join(objections[:5])}{more}",
                 remedy="rdma_rollout.ofed_driver.override names reasons that do not count; without the driver, beside enabled: false. Before "
                 "the engine changes, take the driver out with engine: network_operator",

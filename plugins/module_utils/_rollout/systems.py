@@ -567,10 +567,16 @@ class SystemRollout(Changes):
         self._perform(steps, before_each, ())
 
     def _leaving_steps(self, renew: t.Callable[[], None], patience: Patience) -> list[Step]:
-        """Removals. Nothing goes before what it may have to let go (finalizers) has gone, and nothing is forgotten before that."""
+        """Removals. Nothing goes before what it may have to let go (finalizers) has gone, and nothing is forgotten before that.
+
+        Where nothing goes that may have to, such as with a network that Pods still have addresses of, the rest is not waited for.
+        """
         record = f"ConfigMap {self.place}/{self._record_name()}"
         going = [item for item in self._gone if describe(item) != record]
         first = [item for item in going if _order_of_removal(item)[0] < 0]
+        if len(first) == len(going) == len(self._gone) and not self.old_charts:
+            look = (f"look whether {len(first)} objects have gone", functools.partial(self._tell_of_those_left, first))
+            return self._removal_steps(first, dry_run=False) + ([look] if first else [])
         steps: list[Step] = []
         for items in (first, [item for item in going if item not in first]):
             steps += self._removal_steps(items, dry_run=False)
@@ -579,20 +585,29 @@ class SystemRollout(Changes):
                 steps.append((f"wait until {len(items)} objects have gone", wait))
         return steps + self._removal_steps([item for item in self._gone if describe(item) == record], dry_run=False)
 
+    def _still_there(self, items: t.Iterable[Json]) -> list[tuple[Json, str]]:
+        """Those of deleted objects that have not gone, with what holds them."""
+        found = []
+        for item in items:
+            now = self.kube.find(self.kube.path(item), "read " + describe(item))
+            if now is not None and now["metadata"]["uid"] == item["metadata"]["uid"]:
+                holders = ", ".join(map(str, now["metadata"].get("finalizers") or ())) or "none"
+                found.append((item, f"{describe(item)} (finalizers: {holders})"))
+        return found
+
+    def _tell_of_those_left(self, items: t.Sequence[Json]) -> None:
+        words = [text for _item, text in self._still_there(items)]
+        if words:
+            self.warnings.append(f"deleted, and still there until nobody uses them any more: {some(words)}")
+
     def _wait_until_gone(self, items: t.Sequence[Json], renew: t.Callable[[], None], patience: Patience) -> None:
         """KubeError with what holds those that are still there when the time is up."""
         ahead = list(items)
 
         def left() -> list[str]:
-            words = []
-            for item in list(ahead):
-                now = self.kube.find(self.kube.path(item), "read " + describe(item))
-                if now is None or now["metadata"]["uid"] != item["metadata"]["uid"]:
-                    ahead.remove(item)
-                    continue
-                holders = ", ".join(map(str, now["metadata"].get("finalizers") or ())) or "none"
-                words.append(f"{describe(item)} (finalizers: {holders})")
-            return words
+            found = self._still_there(ahead)
+            ahead[:] = [item for item, _text in found]
+            return [text for _item, text in found]
 
         words, waited = wait_until_right(left, patience, renew)
         if words:
