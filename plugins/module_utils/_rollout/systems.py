@@ -461,6 +461,13 @@ class SystemRollout(Changes):
     def _served(self, pair: tuple[str, str]) -> bool:
         return pair[1] in self.kube.kinds(pair[0])
 
+    def _served_by_now(self, pair: tuple[str, str]) -> bool:
+        """The same of what was defined a moment ago: its group may be listed, and not be there yet."""
+        try:
+            return self._served(pair)
+        except NotServed:
+            return False
+
     def _comes(self, item: Json) -> bool:
         """Whether the kind of an object is not there yet, and will be."""
         pair = _kind_of(item)
@@ -619,7 +626,7 @@ class SystemRollout(Changes):
 
     def _once_served(self, step: t.Callable[[], t.Any]) -> None:
         """A step on an object whose definition may be a moment old: the API server serves a kind some time after it took its definition."""
-        pending = [pair for pair in self._defined_here if not self._served(pair)]
+        pending = [pair for pair in self._defined_here if not self._served_by_now(pair)]
 
         def passes(exc: KubeError) -> bool:
             self.kube.forget_kinds()

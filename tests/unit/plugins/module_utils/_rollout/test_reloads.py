@@ -126,7 +126,9 @@ def test_nodes_that_the_driver_would_leave_are_named(
     if not left:
         assert said == ""
         return
-    assert said.startswith(f"No policy and no label was changed. The Network Operator's driver would leave {left}, and that reloads")
+    assert said.startswith(
+        f"No policy and no label was changed. The Network Operator's driver would leave {left}, and that reloads"
+    )
     assert f"removal: {left} not cordoned" in said
 
 

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError, NotServed
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     DRA_LABEL,
     GROUP_LABEL,
@@ -146,3 +146,27 @@ def test_a_difference_shows_labels_with_their_nodes(cluster: Labelled) -> None:
     rollout.rehearse()
     shown = next(each for each in rollout.diff() if "ConfigMap" in each["before_header"])
     assert [shown[side]["data"]["labels"] for side in ("before", "after")] == [[f"n1 {LEAF} a"], [f"n1 {LEAF} b"]]
+
+
+def test_a_group_that_is_listed_before_it_is_served_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moment after its definition, the API server answers for it with a page: nothing before it is to blame."""
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    server = Server({"kind": "Namespace", "metadata": {"name": "rdma"}})
+    rollout = SystemRollout(server, "test", "rdma")
+    rollout._defined_here = {("test.example/v1", "Widget")}
+    refusals = [NotServed("cannot look up test.example/v1")] * 2
+    asked: list[str] = []
+
+    def kinds(version: str) -> Json:
+        asked.append(version)
+        if refusals:
+            raise refusals.pop()
+        return {"Widget": ("widgets", True)}
+
+    monkeypatch.setattr(server, "kinds", kinds)
+
+    def step() -> str:
+        return next(iter(server.kinds("test.example/v1")))
+
+    rollout._once_served(step)
+    assert (refusals, len(asked)) == ([], 3)
