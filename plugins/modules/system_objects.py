@@ -20,8 +20,9 @@ description:
     for namespaces, which are everybody's and are never removed.
   - Removes only what has these labels and was applied by this field manager. A CustomResourceDefinition of which others have objects
     stays.
-  - Waits until what it has deleted has gone. What may have to let it go (finalizers), such as a Deployment or one of O(charts), goes after
-    that, and nothing is forgotten before.
+  - Waits until what it has deleted has gone, where something goes that may have to let it go (finalizers), such as a Deployment or one of
+    O(charts). That goes afterwards, and nothing is forgotten before. Else it warns of what is still there, such as a network of which Pods
+    have addresses.
   - The ConfigMap C(fabric-rdma-SYSTEM) in O(place) keeps in mind which kinds of objects the system has had.
 extends_documentation_fragment:
   - fabric.rdma.attributes.full
@@ -251,11 +252,14 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         "labelled": len(rollout.labels),
         "diff": rollout.diff(),
     }
-    for warning in kube.warnings + rollout.warnings:
-        module.warn(warning)
-    if not module.check_mode:
-        renew = Lease(kube, **parameters["lease"]).renew if parameters["lease"] else lambda: None
-        rollout.perform(renew, Patience(parameters["timeout"], 1))
+    try:
+        if not module.check_mode:
+            renew = Lease(kube, **parameters["lease"]).renew if parameters["lease"] else lambda: None
+            rollout.perform(renew, Patience(parameters["timeout"], 1))
+    finally:
+        # some are of what was done
+        for warning in kube.warnings + rollout.warnings:
+            module.warn(warning)
     return result
 
 

@@ -6,6 +6,7 @@ server for all else."""
 
 from __future__ import annotations
 
+import types
 import typing as t
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience
+from ansible_collections.fabric.rdma.plugins.modules import system_objects
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._rollout.api_server import Server
 
 Json = dict[str, t.Any]
@@ -165,3 +167,25 @@ def test_an_api_server_that_is_away_does_not_say_that_something_has_gone() -> No
     with pytest.raises(KubeError, match="cannot read it: no answer"):
         removal.perform(patience=clock.patience(30))
     assert RECORD in server.items
+
+
+def test_the_module_tells_of_what_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is known only once it is deleted."""
+    server, warnings = cluster(pool(), driver()), list[str]()
+    held(server)
+    monkeypatch.setattr(server, "warnings", [], raising=False)
+    monkeypatch.setattr(system_objects, "Kube", lambda *_given: server)
+    parameters = {
+        **dict.fromkeys(("kubeconfig", "context", "only", "hosts", "known", "lease")),
+        **{key: [] for key in ("charts", "keep", "opened", "tried")},
+        "system": "network",
+        "place": "kube-system",
+        "inventory": "default",
+        "labels": {},
+        "timeout": 30,
+        **dict.fromkeys(("force", "adopt", "pending", "remember"), False),
+        "objects": [driver()],
+    }
+    module = types.SimpleNamespace(params=parameters, check_mode=False, warn=warnings.append)
+    assert system_objects.run(t.cast("t.Any", module))["changed"]
+    assert any("still there until nobody uses them any more: SpiderIPPool rail1" in text for text in warnings)
