@@ -522,9 +522,9 @@ def plan_one(
     checked = validate_wishes(group, wishes)
     _check_facts(group, facts_by_host)
     planner = _Planner(group, facts_by_host, checked)
+    planner.keep_rails(earlier)
     for host in planner.hosts:
         planner.look_at(host)
-    planner.compare_rails(earlier)
     classes = planner.classes(earlier, others)
     return planner.plan(classes), planner.everything
 
@@ -602,30 +602,36 @@ class _Planner:
         else:
             self.bare.append(host)
 
-    def compare_rails(self, earlier: t.Sequence[Class]) -> None:
-        """An error for each host of which something that is still there was on another rail: its Pods would get other devices.
+    def keep_rails(self, earlier: t.Sequence[Class]) -> None:
+        """Refuses what is still there and was on another rail: Pods would get other devices under the name of a resource.
 
         A GPU that is gone gives the others other numbers, as do ports that are down of cards that may belong to a rail.
         """
         for entry in earlier if self.pattern is not None else ():
             # whoever wishes for something else wants another plan
-            if entry["wishes"] != self.wishes:
-                continue
-            for host, rows in entry["matches"].items():
-                if host not in self.hosts:
-                    continue
-                now = {pci: rail.number for rail in self.hosts[host].rails for pci in rail.functions}
-                there = {device["pci"] for device in self.facts[host]["devices"]}
-                moved = [
-                    f"{row['device']} ({row['pci']}) was on rail {row['rail']} and {_rail_now(now.get(row['pci']))}"
-                    for row in rows
-                    if row.get("rail") is not None and row["pci"] in there and now.get(row["pci"]) != row["rail"]
-                ]
-                if moved:
-                    self.errors.append(
-                        f"host {host}: {'; '.join(moved)}, since what it has of GPUs and HCAs differs from the earlier plan. Repair it "
-                        "where something is missing; where it was rebuilt, move the earlier plan.json away"
-                    )
+            for host in self.hosts.keys() & entry["matches"].keys() if entry["wishes"] == self.wishes else ():
+                before = {row["pci"]: row["rail"] for row in entry["matches"][host] if row.get("rail") is not None}
+                self._keep_rails_of(host, before)
+
+    def _keep_rails_of(self, host: str, before: t.Mapping[str, t.Optional[int]]) -> None:
+        """before: the rails of its functions in the earlier plan."""
+        own = self.hosts[host]
+        now = {pci: rail.number for rail in own.rails for pci in rail.functions}
+        there = {device["pci"]: device["name"] for device in self.facts[host]["devices"] if device["pci"]}
+        moved = sorted(pci for pci, rail in before.items() if pci in there and now.get(pci) != rail)
+        if not moved:
+            return
+        reasons = {pci: f"it was on rail {before[pci]} in the earlier plan" for pci in moved}
+        own.refused.extend(_refused(row, reasons[row["pci"]]) for row in own.wanted if row["pci"] in reasons)
+        own.wanted[:] = [row for row in own.wanted if row["pci"] not in reasons]
+        words = "; ".join(
+            f"{there[pci]} ({pci}) was on rail {before[pci]} and would be on {f'rail {now[pci]}' if pci in now else 'none'}"
+            for pci in moved
+        )
+        self.errors.append(
+            f"host {host}: {words}, since what it has of GPUs and HCAs differs from the earlier plan. Repair it where something is missing; "
+            "where it was rebuilt, move the earlier plan.json away"
+        )
 
     def classes(self, earlier: t.Sequence[Class], others: t.Collection[str]) -> list[Class]:
         """Classes of hosts that have one configuration. PlanError when a host that has all its ports up has none that is exact."""
@@ -755,10 +761,6 @@ class _Planner:
             "warnings": self.warnings,
             "errors": self.errors,
         }
-
-
-def _rail_now(number: t.Optional[int]) -> str:
-    return "would be on none" if number is None else f"would be on rail {number}"
 
 
 def _refused(row: Port, reason: str) -> Refused:

@@ -1052,16 +1052,21 @@ def planned_after(earlier: Json, **hosts: Json) -> Json:
     return plan_groups(hosts, wishes, earlier=classes)
 
 
-def test_a_gpu_that_is_gone_shifts_no_rail_in_silence() -> None:
+def test_a_gpu_that_is_gone_gives_no_hca_another_rail() -> None:
     first = planned_after({}, n=four())
     assert first["groups"]["g"]["errors"] == []
     assert planned_after(first, n=four())["groups"]["g"]["errors"] == []
-    (error,) = planned_after(first, n=four(gpus=(0, 2, 3)))["groups"]["g"]["errors"]
-    assert error.startswith(
+    group = planned_after(first, n=four(gpus=(0, 2, 3)))["groups"]["g"]
+    assert group["errors"][0].startswith(
         "host n: mlx5_1 (0000:24:00.0) was on rail 2 and would be on none; mlx5_2 (0000:34:00.0) was on rail 3 and "
         "would be on rail 2; mlx5_3 (0000:44:00.0) was on rail 4 and would be on rail 3, since "
     )
-    assert error.endswith("move the earlier plan.json away")
+    assert group["errors"][0].endswith("move the earlier plan.json away")
+    # also where somebody goes on with errors
+    (entry,) = group["classes"]
+    assert [(row["device"], row["rail"]) for row in entry["matches"]["n"]] == [("mlx5_0", 1)]
+    reasons = {row["device"]: row["reason"] for row in group["exclusions"]}
+    assert reasons["mlx5_3"] == "it was on rail 4 in the earlier plan"
 
 
 def test_an_hca_that_is_gone_has_one_error() -> None:
