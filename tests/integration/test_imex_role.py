@@ -106,7 +106,8 @@ def node(user: User, tmp_path: Path) -> t.Iterator[Node]:
         if other.name != "fabric":
             (there / other.name).symlink_to(other)
     tasks = there / "fabric" / "rdma" / "roles" / "ofed" / "tasks"
-    (tasks / "away.yml").write_text(json.dumps([{"ansible.builtin.set_fact": {"ofed_was_away": True}}]))
+    away = {"resources": [{"metadata": {"labels": {"rdma.fabric/away": "was-in-work"}}}]}
+    (tasks / "look.yml").write_text(json.dumps([{"ansible.builtin.set_fact": {"__ofed_node": away}}]))
     (tasks / "drain.yml").write_text(recorder(tmp_path, "out", "ofed_kubeconfig == '/nowhere'"))
     (tasks / "uncordon.yml").write_text(recorder(tmp_path, "back", "true"))
     env = user.env | {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
