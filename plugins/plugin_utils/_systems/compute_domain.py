@@ -241,7 +241,7 @@ def _with_chart(
         values["nameOverride"] = DRA_OLD_NAME
     chart = chart_of(release, wish, values)
     found["charts"].append(chart)
-    found["waits"] += waits_of(release, chart, len(hosts))
+    found["waits"] += waits_of(release, wish, chart, len(hosts))
     found["images"].append(f"{values['image']['repository']}:{values['image']['tag']}")
     found["problems"] += [*root_problems, *path_problems]
     imex = (

@@ -274,11 +274,13 @@ def chart_of(release: Version, wish: t.Mapping[str, t.Any], values: Json) -> Cha
     }
 
 
-def waits_of(release: Version, chart: Chart, nodes: int) -> list[Wait]:
-    """The controller, and the Pods on the nodes. nodes: how many the groups have that want the driver."""
+def waits_of(release: Version, wish: t.Mapping[str, t.Any], chart: Chart, nodes: int) -> list[Wait]:
+    """The controller, and the Pods on the nodes. nodes: how many the groups have that want the driver; values may select others."""
+    own = wish["values"].get("kubeletPlugin")
+    selected = isinstance(own, t.Mapping) and bool({"affinity", "nodeSelector"} & own.keys())
     name = chart["values"].get("nameOverride") or DRA_LINES[release.line].chart.rpartition("/")[2]
     namespace = chart["namespace"]
     return [
         rolled_out("Deployment", namespace, f"{name}-controller"),
-        rolled_out("DaemonSet", namespace, f"{name}-kubelet-plugin", nodes),
+        rolled_out("DaemonSet", namespace, f"{name}-kubelet-plugin", None if selected else nodes),
     ]

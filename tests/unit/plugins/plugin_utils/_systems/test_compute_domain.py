@@ -73,6 +73,13 @@ def test_a_request_without_problems_installs_the_driver() -> None:
     assert not found["objects"]
 
 
+def test_nobody_counts_nodes_that_values_select() -> None:
+    chosen = gb200(values={"kubeletPlugin": {"nodeSelector": {"rack": "7"}}})
+    assert [wait.get("nodes") for wait in asked(chosen)["waits"]] == [None, None]
+    others = gb200(values={"kubeletPlugin": {"priorityClassName": "system-node-critical"}})
+    assert [wait.get("nodes") for wait in asked(others)["waits"]] == [None, len(GB200)]
+
+
 def test_what_is_known_of_the_cluster_comes_by_the_catalogue() -> None:
     site = gb200(gpus=True, cliques="one")
     assert request_of("compute_domain", "", site, NOTHING_KNOWN)["problems"] == []
