@@ -11,6 +11,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import is_true
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import some_of
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import names_of, under_default_route
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     APP_NAME,
     DRANET_NAME,
@@ -137,14 +138,17 @@ def _runtime(facts: Json) -> tuple[str, str]:
     return "", "" if version else "the version of containerd is not known there, and DRANET needs 1.7.16 or newer"
 
 
-def _device(host: str, row: Json, left_out: t.Collection[str]) -> t.Optional[str]:
-    """What rules out handing a wanted device to Pods with its netdev."""
+def _device(host: str, row: Json, left_out: t.Collection[str], below: t.Collection[str]) -> t.Optional[str]:
+    """What rules out handing a wanted device to Pods with its netdev. left_out: netdevs that DRANET does not publish; below: the default route."""
     masters = {netdev["master"] for port in row["ports"] for netdev in port["netdevs"] if netdev["master"]}
     bond = row["lag"]["netdev"] if row["lag"] else min(masters, default="")
     call = f"host {host}: {row['name']} ({row['pci']})"
     uplink = sorted({row["plugin"]["if_name"], *row["netdevs"], bond} & set(left_out))
     if uplink:
         return f"{call} carries the default route ({uplink[0]}), and DRANET publishes no such device: exclude it (rdma_want.exclude)"
+    carried = sorted(names_of(row) & set(below))
+    if carried:
+        return f"{call} carries the default route ({carried[0]}), and DRANET would move it into a Pod: exclude it (rdma_want.exclude)"
     if bond:
         return (
             f"{call} is part of {bond}, and DRANET would take its netdev out of it: exclude it (rdma_want.exclude), or leave the "
@@ -187,7 +191,7 @@ def host_problems(
                 ).append(host)
             wanted = pools_by_pci(entry, host)
             rows = [row for row in own["devices"] if row["pci"] in wanted]
-            found = (_device(host, row, uplinks(own)) for row in rows if row["kind"] != "smi")
+            found = (_device(host, row, uplinks(own), under_default_route(own)) for row in rows if row["kind"] != "smi")
             problems += [text for text in found if text]
             problems += [] if allowed else _mounts(host, own, rows, move_ib)
     return [*_many(wrong), *problems], _many(unsure)

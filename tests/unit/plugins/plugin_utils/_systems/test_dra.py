@@ -538,6 +538,18 @@ def test_an_uplink_is_refused() -> None:
     )
 
 
+def test_a_netdev_below_the_default_route_is_refused() -> None:
+    """Such as that of a VLAN: DRANET leaves out the netdev of the route, and what is enslaved to it, and moves this one."""
+    facts = nodes("ib-v100-1")
+    facts["ib-v100-1"]["management"]["default_route_netdevs"] = ["ibp94s0f1.8001"]
+    facts["ib-v100-1"]["roce"] = {"under_default_route": ["ibp94s0f1", "ibp94s0f1.8001"]}
+    [problem] = refused(facts)
+    assert problem == (
+        "host ib-v100-1: mlx5_1 (0000:5e:00.1) carries the default route (ibp94s0f1), and DRANET would move it into a Pod: exclude it "
+        "(rdma_want.exclude)"
+    )
+
+
 def test_a_member_of_a_bond_is_refused() -> None:
     facts = nodes(*RAILS)
     facts["roce-rails-1"]["devices"][0]["ports"][0]["netdevs"][0]["master"] = "bond7"
