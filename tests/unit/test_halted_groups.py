@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout impor
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS
 from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
+from ansible_collections.fabric.rdma.tests.unit.plugins.filter.test_filters import SETTINGS
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._rollout.api_server import Server
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import Json, a_site
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.test_longhorn import prepared
@@ -72,14 +73,6 @@ CASES = {
     "topology": Case("topology", {"labels": True}, IB),
     "topology, all": Case("topology", {"labels": True}, [*IB, *V100, *ROCE, *GB200]),
     "longhorn": Case("longhorn", {"version": "1.12.1"}, IB),
-}
-SETTINGS: Json = {
-    "namespace": "kube-system",
-    "image": "registry.example/plugin:v1",
-    "priority_class": "system-node-critical",
-    "kubelet_root": "/var/lib/kubelet",
-    "tolerations": [],
-    "resources": {},
 }
 SERVED = {group: ["v1"] for group in ("apps", "resource.k8s.io", "k8s.cni.cncf.io", "sriovnetwork.openshift.io")}
 FABRIC: Json = {

@@ -166,6 +166,5 @@ def _outlier(
 def touches(outlier: Outlier, entry: Measurement) -> bool:
     """Whether an entry is one of those that made an outlier."""
     places = {(end["host"], end["device"], end["port"]) for end in outlier["ends"]}
-    same = outlier["test"] == entry["test"] and outlier["level"] == entry.get("level", "hosts")
-    same = same and outlier.get("memory") == entry.get("memory")
-    return same and places <= set(_spots(entry))
+    own = (outlier["test"], outlier["level"], outlier.get("memory"))
+    return own == (entry["test"], entry.get("level", "hosts"), entry.get("memory")) and places <= set(_spots(entry))
