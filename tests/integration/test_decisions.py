@@ -81,7 +81,7 @@ class Site:
         return dict(re.findall(r'"(\w+), wave \d+: (.*?)"', self.said))
 
 
-@pytest.fixture(params=["newest_user", "oldest_user", "user"])
+@pytest.fixture(params=["newest_user", "oldest_user"])
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Site:
     return Site(request.getfixturevalue(request.param), tmp_path)
 
