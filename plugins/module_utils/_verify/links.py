@@ -134,6 +134,8 @@ class HostLink(LinkHealth):
 
 _Key = t.Tuple[str, t.Optional[int], t.Optional[str]]
 _Counts = t.Dict[str, int]
+# What begins at 0 at the same time: perfquery -R and the PerfMgr of OpenSM clear ports/N/counters alone, mlxlink --pc those of the wire.
+_Parts = t.Tuple[_Counts, ...]
 
 
 def _is_number(value: t.Any) -> bool:
@@ -150,9 +152,9 @@ def _counts(*parts: t.Any) -> _Counts:
     return found
 
 
-def _rows(reading: t.Mapping[str, t.Any]) -> dict[_Key, _Counts]:
+def _rows(reading: t.Mapping[str, t.Any]) -> dict[_Key, _Parts]:
     """The counters of a reading by (device, port, netdev)."""
-    found: dict[_Key, _Counts] = {}
+    found: dict[_Key, _Parts] = {}
     for key in ("ports", "netdevs"):
         rows = reading.get(key)
         for row in rows[:_MOST_ROWS] if isinstance(rows, (list, tuple)) else ():
@@ -161,10 +163,10 @@ def _rows(reading: t.Mapping[str, t.Any]) -> dict[_Key, _Counts]:
             # a node may call them what it likes, and they are printed
             device = printable(row["device"][:_MOST_TEXT])
             if key == "ports" and _is_number(row.get("port")):
-                found[(device, row["port"], None)] = _counts(row.get("counters"), row.get("hw_counters"))
+                found[(device, row["port"], None)] = _counts(row.get("counters")), _counts(row.get("hw_counters"))
             elif key == "netdevs" and isinstance(row.get("netdev"), str):
-                own = _counts(row.get("statistics"), row.get("counters"), {"carrier_downs": row.get("carrier_downs")})
-                found[(device, None, printable(row["netdev"][:_MOST_TEXT]))] = own
+                kernel = _counts(row.get("statistics"), {"carrier_downs": row.get("carrier_downs")})
+                found[(device, None, printable(row["netdev"][:_MOST_TEXT]))] = kernel, _counts(row.get("counters"))
     return found
 
 
@@ -174,7 +176,7 @@ def _wrapped(before: int, after: int) -> bool:
 
 
 def _began_again(before: _Counts, after: _Counts) -> bool:
-    """Whether somebody set the counters of a port to 0: one is less than it was, and has not wrapped."""
+    """Whether somebody set the counters of a part to 0: one is less than it was, and has not wrapped."""
     shared = before.keys() & after.keys()
     # one that stops at its highest value does not wrap
     return any(
@@ -185,10 +187,13 @@ def _began_again(before: _Counts, after: _Counts) -> bool:
 
 
 def _growth(before: _Counts, after: _Counts, again: bool) -> _Counts:
-    """By how much each counter has grown that both readings have. again: since they began at 0, after the first reading."""
+    """By how much each counter has grown that both readings have. again: those of errors since they began at 0, after the first reading."""
     found = {}
     for name in before.keys() & after.keys():
-        growth = after[name] if again else after[name] - before[name]
+        growth = after[name] - before[name]
+        # packets may have gone on (ibqueryerrors -k), and those of months would excuse any error
+        if again and (name in _RULES or growth < 0):
+            growth = after[name]
         found[name] = growth + _WRAP if growth < 0 else growth
     return found
 
@@ -253,9 +258,11 @@ def _full(before: _Counts, after: _Counts) -> list[str]:
     ]
 
 
-def _link(
-    key: _Key, before: _Counts, after: t.Optional[_Counts], seconds: t.Optional[float], booted: bool
-) -> LinkHealth:
+def _whole(parts: _Parts) -> _Counts:
+    return {name: count for part in parts for name, count in part.items()}
+
+
+def _link(key: _Key, before: _Parts, after: t.Optional[_Parts], seconds: t.Optional[float], booted: bool) -> LinkHealth:
     device, port, netdev = key
     row: LinkHealth = {
         "device": device,
@@ -272,13 +279,16 @@ def _link(
         return row
     if booted:
         row["reset"] = "the host was rebooted in between"
-    elif _began_again(before, after):
+        before = tuple(dict.fromkeys(part, 0) for part in before)
+    again = [_began_again(one, other) for one, other in zip(before, after)]
+    if any(again):
         row["reset"] = "its counters began again: the driver was loaded again, or somebody set them to 0"
-    grown = _judged(_growth(before, after, row["reset"] is not None), seconds)
+    grown = _judged(_whole(tuple(map(_growth, before, after, again))), seconds)
     row["grown"] = grown
+    first, last = _whole(before), _whole(after)
     # what nobody can see has not passed
-    silent = not (before.keys() & after.keys() & _RULES.keys())
-    full = [] if row["reset"] else _full(before, after)
+    silent = not (first.keys() & last.keys() & _RULES.keys())
+    full = [] if row["reset"] else _full(first, last)
     row["verdict"] = grown[0]["verdict"] if grown else "note" if row["reset"] or silent or full else "pass"
     row["message"] = _UNKNOWN if silent and not row["reset"] else _in_words(grown, seconds, row["reset"])
     if full:

@@ -140,17 +140,45 @@ def test_a_counter_of_32_bits_that_wraps_goes_on() -> None:
 def test_a_driver_that_was_loaded_again_counts_from_zero() -> None:
     row = compared(
         reading(symbol_error=500, local_ack_timeout_err=7, link_downed=1),
-        reading(symbol_error=2, local_ack_timeout_err=7, link_downed=2),
+        reading(symbol_error=2, local_ack_timeout_err=3, link_downed=2),
     )
     assert row["reset"]
     assert "loaded again" in row["message"]
     assert {grown["counter"]: grown["growth"] for grown in row["grown"]} == {
         "symbol_error": 2,
-        "local_ack_timeout_err": 7,
+        "local_ack_timeout_err": 3,
         "link_downed": 2,
     }
     quiet = compared(reading(symbol_error=500), reading(symbol_error=0))
     assert (quiet["verdict"], quiet["grown"]) == ("note", [])
+
+
+def test_counters_that_somebody_cleared_say_nothing_of_the_others() -> None:
+    """perfquery -R and the PerfMgr of OpenSM clear those of the port; those of queue pairs go on from where they were."""
+    row = compared(
+        reading(port_rcv_errors=3, symbol_error=500, out_of_sequence=90_000, **PACKETS),
+        reading(108, port_rcv_errors=0, symbol_error=2, out_of_sequence=90_000, **MOVED),
+    )
+    assert {grown["counter"]: grown["growth"] for grown in row["grown"]} == {"symbol_error": 2}
+    quiet = compared(
+        reading(symbol_error=9, local_ack_timeout_err=7000, **MOVED),
+        reading(108, symbol_error=0, local_ack_timeout_err=7000, port_xmit_packets=5, port_rcv_packets=5),
+    )
+    assert (quiet["verdict"], quiet["grown"], quiet["remedy"]) == ("note", [], None)
+    assert quiet["reset"]
+    # mlxlink --pc clears those of the wire, and the kernel's go on
+    assert compared(wire(2, rx_symbol_err_phy=8), wire(2, rx_symbol_err_phy=0))["grown"] == []
+
+
+def test_packets_from_before_excuse_nothing_where_only_errors_were_cleared() -> None:
+    """ibqueryerrors -k leaves the packets of months."""
+    before = {"port_xmit_packets": 10**12, "port_rcv_packets": 10**12}
+    after = {name: count + 500_000 for name, count in before.items()}
+    row = compared(
+        reading(symbol_error=9, out_of_sequence=10, **before),
+        reading(108, symbol_error=0, out_of_sequence=900, **after),
+    )
+    assert (row["verdict"], row["grown"][0]["growth"]) == ("fail", 890)
 
 
 def test_an_error_counter_stops_and_does_not_wrap() -> None:
