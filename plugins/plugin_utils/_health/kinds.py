@@ -41,7 +41,7 @@ LINKS = (
     ),
     Kind(
         "pcie-slot",
-        "warning",
+        "warning, or note when it carries each of them alone",
         "A slot carries less than the ports of its card",
         "card and slot do what they can, and the ports are faster",
         "move the card to a slot with more or faster lanes, or expect no more than it carries (rdma_want, verify_min_gbps)",

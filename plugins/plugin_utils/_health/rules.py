@@ -52,10 +52,11 @@ class _Row(t.NamedTuple):
 
 
 class _Group(t.NamedTuple):
-    """slots: devices in hardware by slot. health: by host."""
+    """slots: devices in hardware by slot. cards: Gb/s of the Active ports of a card, by host and address. health: by host."""
 
     name: str
     slots: dict[_Slot, list[_Row]]
+    cards: dict[tuple[str, str], float]
     health: dict[str, Json]
 
 
@@ -143,9 +144,19 @@ def _possible(row: _Row) -> t.Optional[tuple[float, int]]:
     return min(speed, bridge.get("max_speed_gts") or speed), min(width, bridge.get("max_width") or width)
 
 
-def _needed(row: _Row) -> float:
-    """Gb/s that its Active ports move."""
-    return sum(port["rate_gbps"] or 0.0 for port in row.device["ports"] if port["state"] == "Active")
+def _card(row: _Row) -> tuple[str, str]:
+    """The host, and the address without the number of the function: all functions of a card share its lanes."""
+    return row.host, row.device["pci"].rpartition(".")[0]
+
+
+def _rates(row: _Row) -> list[float]:
+    """Gb/s of its Active ports."""
+    return [port["rate_gbps"] or 0.0 for port in row.device["ports"] if port["state"] == "Active"]
+
+
+def _needed(group: _Group, row: _Row) -> float:
+    """Gb/s that the Active ports of its card move. A virtual function has the ports of another one."""
+    return group.cards[_card(row)] if row.device["kind"] == "pf" else sum(_rates(row))
 
 
 def _pcie_degraded(group: _Group) -> t.Iterator[Finding]:
@@ -154,7 +165,7 @@ def _pcie_degraded(group: _Group) -> t.Iterator[Finding]:
             now, possible = _now(row), _possible(row)
             if now is None or possible is None or (now[0] >= possible[0] and now[1] >= possible[1]):
                 continue
-            carries, needed = _carries(*now), _needed(row)
+            carries, needed = _carries(*now), _needed(group, row)
             evidence = [
                 f"{row.host} {_device(row)}: {_link(*now)}, about {carries:.0f} Gb/s; card and slot can do {_link(*possible)}"
             ]
@@ -171,17 +182,24 @@ def _pcie_degraded(group: _Group) -> t.Iterator[Finding]:
 
 
 def _pcie_slot(group: _Group) -> t.Iterator[Finding]:
-    """Card and slot do what they can, and that is too little for the ports."""
+    """Card and slot do what they can, and that is too little for the ports; a note where it is enough for each of them alone."""
+    told: set[tuple[str, str]] = set()
     for (pci, model), rows in group.slots.items():
         found = []
+        alone = True
         for row in rows:
-            now, possible = _now(row), _possible(row)
-            if now and possible and now >= possible and now[1] >= possible[1] and _needed(row) > _carries(*now):
-                found.append((f"{_link(*now)}, about {_carries(*now):.0f} Gb/s for {_needed(row):g} Gb/s", row.host))
+            now, possible, needed = _now(row), _possible(row), _needed(group, row)
+            # once for all functions of a card
+            if now is None or possible is None or _card(row) in told:
+                continue
+            told.add(_card(row))
+            if now >= possible and now[1] >= possible[1] and needed > _carries(*now):
+                found.append((f"{_link(*now)}, about {_carries(*now):.0f} Gb/s for {needed:g} Gb/s", row.host))
+                alone = alone and max(_rates(row), default=0.0) <= _carries(*now)
         if found:
             cause = f"the slot of {model} at {pci} carries less than the ports of the card"
             hosts = [host for _text, host in found]
-            yield _finding(group, "pcie-slot", "warning", hosts, cause, _by_value(found))
+            yield _finding(group, "pcie-slot", "note" if alone else "warning", hosts, cause, _by_value(found))
 
 
 def _pcie_unlike_neighbours(group: _Group) -> t.Iterator[Finding]:
@@ -386,15 +404,19 @@ _RULES: tuple[t.Callable[[_Group], t.Iterator[Finding]], ...] = (
 
 def _group_of(name: str, hosts: t.Iterable[str], facts: t.Mapping[str, Json]) -> _Group:
     slots: dict[_Slot, list[_Row]] = {}
+    cards: dict[tuple[str, str], float] = {}
     health: dict[str, Json] = {}
     for host in sorted(set(hosts) & set(facts), key=natural_key):
         for device in facts[host].get("devices") or ():
             if device["kind"] in ("pf", "vf") and device["pci"]:
                 model = device["model"] or f"{device['vendor']}:{device['device']}"
-                slots.setdefault((device["pci"], model), []).append(_Row(host, device))
+                row = _Row(host, device)
+                slots.setdefault((device["pci"], model), []).append(row)
+                if device["kind"] == "pf":
+                    cards[_card(row)] = cards.get(_card(row), 0.0) + sum(_rates(row))
         if facts[host].get("health"):
             health[host] = facts[host]["health"]
-    return _Group(name, dict(sorted(slots.items())), health)
+    return _Group(name, dict(sorted(slots.items())), cards, health)
 
 
 def health_findings(view: t.Mapping[str, t.Any]) -> list[Finding]:
