@@ -98,12 +98,17 @@ def measured_views(tests: t.Sequence[Measurement], outliers: t.Sequence[Json] = 
     return [_measured(kinds[kind], kind, far) for kind in order]
 
 
-def _far_ports(outliers: t.Sequence[Json]) -> dict[tuple[str, str, frozenset[tuple[str, str, str]]], str]:
-    """Medians of outliers in words, by level, test, and the port or both ports of the pair."""
+# Level, test, memory ("" of hosts), and the port or both ports of the pair.
+_Far = tuple[str, str, str, frozenset[tuple[str, str, str]]]
+
+
+def _far_ports(outliers: t.Sequence[Json]) -> dict[_Far, str]:
+    """Medians of outliers in words."""
     return {
         (
             str(each.get("level")),
             str(each.get("test")),
+            str(each.get("memory") or ""),
             frozenset(_place(end) for end in as_maps(each.get("ends"))),
         ): f"{in_figures(each.get('median'))} {'µs' if each.get('unit') == 'us' else 'Gb/s'}"
         for each in outliers
@@ -115,16 +120,17 @@ def _place(end: t.Any) -> tuple[str, str, str]:
     return str(end.get("host")), str(end.get("device")), str(end.get("port"))
 
 
-def _measured(
-    tests: list[Measurement], kind: _Kind, far: t.Mapping[tuple[str, str, frozenset[tuple[str, str, str]]], str]
-) -> Json:
+def _measured(tests: list[Measurement], kind: _Kind, far: t.Mapping[_Far, str]) -> Json:
     """All that is shown of one kind of test: bars, and what shows many measurements at once. There is at least one."""
     latency, name = kind.latency, kind.name
     level, unit = "hosts" if kind.hosts else "pods", _unit(latency)
     rows = [_row(test, latency) for test in tests]
     for row in rows:
         ends = [_place(row["test"].get(side)) for side in ("client", "server")]
-        medians = [far.get((level, name, frozenset(each))) for each in (ends, ends[:1], ends[1:])] if far else []
+        memory = str(row["test"].get("memory") or "")
+        medians = (
+            [far.get((level, name, memory, frozenset(each))) for each in (ends, ends[:1], ends[1:])] if far else []
+        )
         row["middle"] = next(filter(None, medians), "")
         row["far"] = bool(row["middle"]) and row["value"] is not None
     # failures first, of them those without a result; of the rest those far from the others; then what is nearest to its limit

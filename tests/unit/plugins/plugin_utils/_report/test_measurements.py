@@ -64,6 +64,18 @@ def test_of_failures_the_worst_comes_first_whichever_are_outliers(name: str) -> 
     assert (len(view["rows"]), view["more"]) == (8, 3)
 
 
+@pytest.mark.parametrize("memory", [None, "cuda"])
+def test_what_is_far_in_one_memory_says_nothing_of_the_other(memory: str | None) -> None:
+    tests = [a_test("n1", "n2", 190.0), {**a_test("n1", "n2", 90.0), "memory": "cuda"}]
+    own = {"memory": memory} if memory else {}
+    outlier = {"level": "hosts", "test": "ib_write_bw", "unit": "Gb/s", "median": 9.0, "ends": [tests[0]["client"]]}
+    views = measured_views(tests, [{**outlier, **own}])
+    assert {view["variant"]: bool(view["outliers"]) for view in views} == {
+        "": memory is None,
+        "GPU memory by nvidia_peermem": memory == "cuda",
+    }
+
+
 def test_a_limit_far_away_does_not_flatten_the_bars(sample: dict[str, Any]) -> None:
     sample["evidence"][0]["tests"] = [
         {"test": "ib_write_lat", "latency_us": {"typical": value}, "floor": {"max_us": 100000}, "verdict": "pass"}
