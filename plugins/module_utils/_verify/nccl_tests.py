@@ -47,7 +47,8 @@ class NcclRow:
 class NcclReport:
     """What an output says. transports: how NCCL moved data between ranks, each once (NET/IB/0/GDRDMA, NET/Socket/0, P2P/MNNVL).
 
-    average_busbw: the last line, GB/s; out_of_bounds: wrong elements, None when it was not printed.
+    staged: hosts of which no data went from GPU to HCA directly; average_busbw: the last line, GB/s; out_of_bounds: wrong elements, None
+    when it was not printed.
     """
 
     program: t.Optional[str]
@@ -58,6 +59,7 @@ class NcclReport:
     average_busbw: t.Optional[float]
     out_of_bounds: t.Optional[int]
     transports: tuple[str, ...]
+    staged: tuple[str, ...]
     findings: tuple[Finding, ...]
 
     @property
@@ -78,14 +80,20 @@ _VERSION = re.compile(r"NCCL version ([\w.+-]{1,40})")
 _RANK = re.compile(r"^#?\s*Rank\s+(\d{1,7})\s.*?\bon\s+(\S{1,253})\s+device\b")
 # NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA
 _VIA = re.compile(r" via ((?:NET|P2P|SHM|COLLNET)[\w/ .-]{0,40}?)(?: comm |\(|$)")
+# the rank that sends for another one of its host (PXN): via NET/IB/0(4)/GDRDMA
+_PROXY = re.compile(r"( via NET/[\w .-]{1,40}/\d{1,4})\(\d{1,7}\)")
+_SPEAKER = re.compile(r"^([\w.-]{1,253}):\d{1,10}:\d{1,10} \[\d{1,4}\] NCCL INFO Channel ")
 _USING = re.compile(r"NCCL INFO Using network (\S{1,30})")
 _MOST_ROWS = 200
 _MOST_NAMES = 64
+# hosts in a sentence
+_SHOWN = 8
 
 _WRONG_WAY = "name the HCAs in NCCL_IB_HCA (the plan of the group has the value), ask for the RDMA resource, and see NCCL_DEBUG=INFO"
 _WRONG_VALUES = (
     "repeat it on fewer nodes to find the one; look at the memory errors (ECC) of its GPUs and the errors of its ports"
 )
+_DIRECT = "load nvidia_peermem, or use the open kernel modules of the driver with DMA-BUF (rdma_gpudirect)"
 _MEMORY = "lift the limit of locked memory of containers (the role containerd_memlock), or add the capability IPC_LOCK"
 
 # (pattern, cause, remedy): of NCCL (src/transport/net_ib, bootstrap.cc), nccl-tests and the launcher.
@@ -159,6 +167,7 @@ def parse_nccl(text: str) -> NcclReport:
     columns: tuple[str, ...] = ()
     hosts: dict[str, None] = {}
     transports: dict[str, None] = {}
+    direct: dict[str, bool] = {}
     ranks = 0
     plain = [_LAUNCHER.sub("", line, count=1) for line in head(text)]
     for line in plain:
@@ -174,9 +183,12 @@ def parse_nccl(text: str) -> NcclReport:
         if rank:
             ranks = max(ranks, int(rank.group(1)) + 1)
             hosts[rank.group(2)] = None
-        via = _VIA.search(line)
+        via = _VIA.search(_PROXY.sub(r"\1", line))
         if via and len(transports) < _MOST_NAMES:
             transports[via.group(1).strip().rstrip("/")] = None
+        speaker = _SPEAKER.match(line)
+        if via and speaker and via.group(1).startswith("NET/IB"):
+            direct[speaker.group(1)] = direct.get(speaker.group(1), False) or "GDRDMA" in via.group(1)
     whole = "\n".join(plain)
     average, bounds = _AVERAGE.search(whole), _BOUNDS.search(whole)
     using = _USING.search(whole)
@@ -189,6 +201,7 @@ def parse_nccl(text: str) -> NcclReport:
         average_busbw=_figure(average.group(1)) if average else None,
         out_of_bounds=int(bounds.group(1)) if bounds else None,
         transports=tuple(sorted(transports)) or ((f"NET/{using.group(1)}",) if using else ()),
+        staged=tuple(sorted(host for host, known in direct.items() if not known)),
         findings=(),
     )
     return NcclReport(**{**report.__dict__, "findings": (*explained(_CAUSES, whole), *_doubts(report, whole))})
@@ -256,8 +269,14 @@ def _doubts(report: NcclReport, text: str) -> t.Iterator[Finding]:
     inside = [way for way in report.transports if way.startswith("NET/IB")]
     if inside and not any("GDRDMA" in way for way in inside):
         yield Finding(
-            "NCCL used RDMA without GPUDirect: all data goes through the memory of the hosts",
-            "load nvidia_peermem, or use the open kernel modules of the driver with DMA-BUF (rdma_gpudirect)",
+            "NCCL used RDMA without GPUDirect: all data goes through the memory of the hosts", _DIRECT, inside[0]
+        )
+    elif report.staged:
+        more = f" and {len(report.staged) - _SHOWN} more" if len(report.staged) > _SHOWN else ""
+        yield Finding(
+            f"NCCL used RDMA without GPUDirect on {', '.join(report.staged[:_SHOWN])}{more}: all data of these goes through the memory "
+            "of the hosts",
+            _DIRECT,
             inside[0],
         )
     if not report.rows:

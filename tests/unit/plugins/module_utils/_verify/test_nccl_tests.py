@@ -77,6 +77,32 @@ def test_each_way_of_the_data_is_named_once() -> None:
     assert report.findings == ()
 
 
+def channel(host: str, way: str) -> str:
+    return INFO.format(0, way).replace("n1", host)
+
+
+def test_a_way_through_another_gpu_of_the_host_is_named_without_it() -> None:
+    """PXN: NCCL names the rank that sends for this one between the HCA and what else it says."""
+    more = channel("n1", "NET/IB/0(4)/GDRDMA") + channel("n1", "NET/IB/1(12)/GDRDMA(PCI)/Shared")
+    report = parse_nccl(a_table(100.0, more=more))
+    assert (report.transports, report.findings) == (("NET/IB/0/GDRDMA", "NET/IB/1/GDRDMA"), ())
+
+
+def test_hosts_without_gpudirect_among_others_are_named() -> None:
+    """One without nvidia_peermem slows all; GPUs that are far from their HCA do without on any host."""
+    near, far = "NET/IB/0/GDRDMA", "NET/IB/0"
+    more = "".join(channel(host, way) for host, way in [("n1", near), ("n1", far), ("n10", far), ("n2", far)])
+    (found,) = parse_nccl(a_table(100.0, more=more, prefix="[1,3]<stdout>:")).findings
+    assert (
+        found.cause
+        == "NCCL used RDMA without GPUDirect on n10, n2: all data of these goes through the memory of the hosts"
+    )
+    assert "nvidia_peermem" in found.remedy
+    assert parse_nccl(a_table(100.0, more=channel("n1", near) + channel("n1", far))).findings == ()
+    many = "".join(channel(f"n{number}", far) for number in range(30)) + channel("m", near)
+    assert " and 22 more: " in parse_nccl(a_table(100.0, more=many)).findings[0].cause
+
+
 def test_a_header_of_nccl_gives_ranks_and_hosts() -> None:
     lines = [f"#  Rank {rank:2} Group  0 Pid 1 on n{rank // 4} device {rank % 4} [0x01] NVIDIA" for rank in range(8)]
     report = parse_nccl(a_table(1.0, more="NCCL version 2.26.6+cuda12.8\n" + "\n".join(lines)))
