@@ -26,15 +26,17 @@ _LEAST_USUAL = 3
 # Of what is on a PCIe link, 16 bytes of header and 8 of framing go with each payload of 256 (PCI Express Base Specification, 2.2),
 # and acknowledgements and credits take a part: what an HCA gets through at best.
 _PCIE_SHARE = 0.9
+# Of InfiniBand up to QDR (its Architecture, volume 2), of whose rate the kernel does not take off the 8b/10b coding. It names other links so, too.
+_CODED, _CODED_SHARE = ("SDR", "DDR", "QDR"), 0.8
 
 
 @dataclass(frozen=True)
 class End:
     """One port of one host. fabric: what both ends of a pair must have in common; address: for the exchange, None: unknown.
 
-    rate_gbps: of the link, by its speed and width; pcie_gbps: what its place in the host carries at most, None: unknown; gpu: how its
-    memory is reached by the HCA (a name of perftest.MEMORIES), None: there is no GPU. usual_gbps: the rate of this port on most hosts of
-    the group where that is higher, else None: a link that trained down is a defect, and lowers no floor.
+    rate_gbps: of the link, by its speed and width, without its coding; pcie_gbps: what its place in the host carries at most, None:
+    unknown; gpu: how its memory is reached by the HCA (a name of perftest.MEMORIES), None: there is no GPU. usual_gbps: the rate of this
+    port on most hosts of the group where that is higher, else None: a link that trained down is a defect, and lowers no floor.
     """
 
     host: str
@@ -107,6 +109,13 @@ def gpu_memory(facts: Json, gpudirect: str) -> t.Optional[str]:
     return "cuda" if module.get("loaded") else "cuda_dmabuf"
 
 
+def _data_rate(wanted: Port, port: Json) -> t.Optional[float]:
+    """Gb/s of data that a port carries."""
+    rate = sensible(wanted["rate_gbps"])
+    coded = wanted["link_layer"] == "InfiniBand" and port.get("speed") in _CODED
+    return rate * _CODED_SHARE if rate and coded else rate
+
+
 def _end(host: str, facts: Json, wanted: Port, settings: Settings) -> t.Union[End, str]:
     """The end for a wanted port, or why there is none."""
     device = next(item for item in facts["devices"] if item["name"] == wanted["device"])
@@ -139,7 +148,7 @@ def _end(host: str, facts: Json, wanted: Port, settings: Settings) -> t.Union[En
         int(wanted["port"]),
         gid_index,
         address,
-        sensible(wanted["rate_gbps"]),
+        _data_rate(wanted, port),
         software,
         fabric.strip(),
         None if software else _place(device),

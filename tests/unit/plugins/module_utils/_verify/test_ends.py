@@ -89,6 +89,26 @@ def test_the_address_of_a_pod_on_a_netdev_of_the_same_name_is_not_the_hosts() ->
     assert [(end.gid_index, end.address) for end in found["a"]] == [(7, "198.51.100.7")]
 
 
+@pytest.mark.parametrize(
+    ("link", "speed", "rate", "bound"),
+    [
+        ("InfiniBand", "QDR", 40.0, 28.8),
+        ("InfiniBand", "DDR", 20.0, 14.4),
+        ("InfiniBand", "FDR10", 40.0, 36.0),
+        ("InfiniBand", "FDR", 56.0, 50.4),
+        # what the kernel calls 40 Gb/s Ethernet
+        ("Ethernet", "QDR", 40.0, 36.0),
+    ],
+)
+def test_the_rate_of_old_infiniband_counts_its_encoding(link: str, speed: str, rate: float, bound: float) -> None:
+    """8b/10b: of the 40 Gb/s of QDR, 32 are data, and no cable makes them 36."""
+    facts = {name: node(link=link, ipv4=f"198.51.100.{number}") for number, name in enumerate(("a", "b"), 7)}
+    for own in facts.values():
+        own["devices"][0]["ports"][0].update(rate_gbps=rate, speed=speed, width="4X")
+    ((pair,),) = plan(facts)["rounds"]
+    assert pair["tests"][0]["floor"] == {"min_gbps": bound}
+
+
 def slow(*rates: float) -> dict[str, t.Any]:
     """Hosts with a port of each rate."""
     facts = {f"n{index}": node() for index in range(len(rates))}
