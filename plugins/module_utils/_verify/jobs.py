@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.findings import Finding
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.nccl_tests import parse_nccl
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.nccl_tests import RDMA_WAYS, parse_nccl
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.nvbandwidth import parse_nvbandwidth
 
 __all__ = ["Collective", "Job", "checked_job", "collective_of", "judge_job", "path_of", "state_of", "why_of"]
@@ -29,7 +29,7 @@ _KINDS = {
 }
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 # What NCCL has to say of how it moved its data.
-_WAYS = {"mnnvl": "MNNVL", "rdma": "NET/IB", "tcp": "NET/Socket"}
+_WAYS = {"mnnvl": ("MNNVL",), "rdma": RDMA_WAYS, "tcp": ("NET/Socket",)}
 _WORDS = {"mnnvl": "multi-node NVLink", "rdma": "RDMA", "tcp": "TCP"}
 # Of the median of a matrix: below is a link that is sick, since all of one matrix are alike.
 _LINK_SHARE, _LEAST_LINKS = 0.8, 4
@@ -219,7 +219,7 @@ def _of_nccl(job: Job, log: str, found: Collective) -> list[Finding]:
     if job.way in ("mnnvl", "tcp"):
         # neither needs one
         findings = [each for each in findings if each.cause != "NCCL found no HCA"]
-    if report.transports and not any(wanted in each for each in report.transports):
+    if report.transports and not any(way in each for each in report.transports for way in wanted):
         words = f"NCCL did not use {_WORDS[job.way or 'rdma']}, but {', '.join(report.transports[:5])}"
         findings.append(Finding(words, "see NCCL_DEBUG=INFO of the launcher, and what the Pods have asked for", ""))
     elif best is not None and not report.transports:

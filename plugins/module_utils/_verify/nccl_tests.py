@@ -18,7 +18,10 @@ from dataclasses import dataclass
 
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.findings import Finding, explained, head
 
-__all__ = ["Half", "parse_nccl"]
+__all__ = ["RDMA_WAYS", "Half", "parse_nccl"]
+
+# How ways over RDMA begin: NCCL's own (NET/IB, NET/IBext_v10), Google's plugin for RoCE, that of AWS for EFA in two versions.
+RDMA_WAYS = ("NET/IB", "NET/gIB", "NET/AWS Libfabric", "NET/Libfabric")
 
 
 @dataclass(frozen=True)
@@ -187,7 +190,7 @@ def parse_nccl(text: str) -> NcclReport:
         if via and len(transports) < _MOST_NAMES:
             transports[via.group(1).strip().rstrip("/")] = None
         speaker = _SPEAKER.match(line)
-        if via and speaker and via.group(1).startswith("NET/IB"):
+        if via and speaker and via.group(1).startswith(RDMA_WAYS):
             direct[speaker.group(1)] = direct.get(speaker.group(1), False) or "GDRDMA" in via.group(1)
     whole = "\n".join(plain)
     average, bounds = _AVERAGE.search(whole), _BOUNDS.search(whole)
@@ -266,7 +269,7 @@ def _doubts(report: NcclReport, text: str) -> t.Iterator[Finding]:
     sockets = [way for way in report.transports if way.startswith("NET/Socket")]
     if sockets and "NCCL_IB_DISABLE set by environment to 1" not in text:
         yield Finding("NCCL moved its data over TCP, not over RDMA", _WRONG_WAY, sockets[0])
-    inside = [way for way in report.transports if way.startswith("NET/IB")]
+    inside = [way for way in report.transports if way.startswith(RDMA_WAYS)]
     if inside and not any("GDRDMA" in way for way in inside):
         yield Finding(
             "NCCL used RDMA without GPUDirect: all data goes through the memory of the hosts", _DIRECT, inside[0]

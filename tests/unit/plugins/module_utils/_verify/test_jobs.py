@@ -180,6 +180,15 @@ def test_a_job_passes_by_the_way_that_it_is_to_take_alone(wished: str, taken: st
     assert bool(found["remedy"]) is (wished != taken)
 
 
+@pytest.mark.parametrize("taken", ["NET/IBext_v10/0", "NET/gIB/3", "NET/AWS Libfabric/0", "NET/Libfabric/0"])
+def test_plugins_of_nccl_go_over_rdma_too(taken: str) -> None:
+    more = INFO.format(0, f"{taken}/GDRDMA")
+    assert judge_job(a_job(NAMES["rdma"]), a_table(480.0, more=more), None, None)["verdict"] == "pass"
+    assert "did not use TCP" in judge_job(a_job(NAMES["tcp"]), a_table(480.0, more=more), None, None)["message"]
+    without = judge_job(a_job(NAMES["rdma"]), a_table(480.0, more=INFO.format(0, taken)), None, None)
+    assert "without GPUDirect" in without["message"]
+
+
 @pytest.mark.parametrize(("way", "verdict"), [("mnnvl", "pass"), ("rdma", "fail"), ("tcp", "pass")])
 def test_a_job_that_needs_no_hca_may_find_none(way: str, verdict: str) -> None:
     none = "n1:7:7 [0] NCCL INFO NET/IB : No device found.\n"
