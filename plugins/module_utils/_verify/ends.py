@@ -96,6 +96,9 @@ def _place(device: Json) -> t.Optional[float]:
     found = pcie_gbps(link.get("max_speed_gts"), link.get("max_width"))
     bridge = link.get("bridge")
     above = pcie_gbps(bridge.get("max_speed_gts"), bridge.get("max_width")) if isinstance(bridge, t.Mapping) else None
+    now = pcie_gbps(link.get("speed_gts"), link.get("width"))
+    # bridges of virtual machines say less than what goes through them
+    above = max(above, now) if above and now else above
     return min((one for one in (found, above) if one), default=None)
 
 

@@ -80,6 +80,16 @@ def test_a_link_that_trained_down_lowers_no_floor() -> None:
     assert pair["tests"][0]["floor"] == {"min_gbps": 102.06}
 
 
+def test_a_bridge_that_says_less_than_goes_through_it_lowers_no_floor() -> None:
+    """That of a virtual machine: machines of QEMU of before 4.0 say 2.5 GT/s and one lane, whatever card is passed through."""
+    facts = {name: node() for name in ("a", "b")}
+    for own in facts.values():
+        link = {"speed_gts": 16.0, "width": 16, "max_speed_gts": 16.0, "max_width": 16}
+        own["devices"][0]["pcie"] = {**link, "bridge": {"max_speed_gts": 2.5, "max_width": 1}}
+    ((pair,),) = plan(facts)["rounds"]
+    assert pair["tests"][0]["floor"] == {"min_gbps": 180.0}
+
+
 def test_the_address_of_a_pod_on_a_netdev_of_the_same_name_is_not_the_hosts() -> None:
     facts = {name: node(link="Ethernet", ipv4=f"198.51.100.{number}") for number, name in enumerate(("a", "b"), 7)}
     gids = facts["a"]["devices"][0]["ports"][0]["gids"]
