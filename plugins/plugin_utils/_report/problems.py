@@ -39,13 +39,14 @@ def problems_of(
     nodes: those of its hosts that have facts; live: those to be measured; findings: items of others.
     """
     seen = {host for host, _node in nodes}
+    usable = {host for host, node in nodes if node.get("usable")}
     items = [
         *_of_planning(plan, set(hosts)),
         *_of_nodes(nodes, [host for host in hosts if host not in seen]),
         *_of_plan(plan or {}, set(hosts)),
         *_not_planned(plan, seen),
         *findings,
-        *_of_measurements(evidence, measured, live, _without_ports(plan or {})),
+        *_of_measurements(evidence, measured, live, _without_ports(plan or {}), usable),
     ]
     return sorted(items, key=lambda item: -WORSE[item["state"]])
 
@@ -114,11 +115,16 @@ def _without_ports(plan: Json) -> set[str]:
 
 
 def _of_measurements(
-    evidence: Shown, measured: list[Json], expected: t.Collection[str], told: t.Collection[str]
+    evidence: Shown,
+    measured: list[Json],
+    expected: t.Collection[str],
+    told: t.Collection[str],
+    usable: t.Collection[str],
 ) -> list[Json]:
     """What there is to say of the measurements of a group.
 
-    expected: hosts that were to be measured in this run; told: those that have nothing to measure with, as the plan says.
+    expected: hosts that were to be measured in this run; told: those that have nothing to measure with, as the plan says; usable: those
+    that have something.
     """
     items: list[Json] = []
     earlier = evidence.get("earlier")
@@ -135,13 +141,20 @@ def _of_measurements(
         text = f"nothing was measured in this run, although {plural(len(expected), 'host')} could have been"
         items.append({"state": "warn", "text": text, "hosts": hosts_in_words(expected)})
     rows = [row for key in ("tests", "untested", "inspections", "pings") for row in as_maps(evidence.get(key))]
-    left = set(expected).difference(*map(hosts_of, rows))
+    met = set().union(*map(hosts_of, rows))
+    left = set(expected) - met
     if left and total and not earlier:
         text = f"{plural(len(left), 'host')} should have been measured in this run, without a result"
         items.append({"state": "warn", "text": text, "hosts": hosts_in_words(left)})
     if earlier and total:
         text = f"measured earlier: {earlier}, not in this run"
         items.append({"state": "info", "text": text, "hosts": None})
+        # a run with a limit writes over what was known of the others
+        left = set(usable) - met
+        if left:
+            who = f"{plural(len(left), 'host')} with a usable port {'is' if len(left) == 1 else 'are'} missing from the last measurement"
+            text = f"{who} ({earlier}): run the playbook verify for all hosts of the group"
+            items.append({"state": "warn", "text": text, "hosts": hosts_in_words(left)})
     return items
 
 

@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.sam
     measurement,
     model_of,
     saved,
+    untested,
 )
 
 
@@ -43,6 +44,22 @@ def test_what_was_measured_earlier_says_so(sample: dict[str, Any]) -> None:
     del old["tests"][-1]
     model = model_of(sample, earlier=[saved(old)], expected=["ib-a100-1"])
     assert model["groups"][0]["state"] == "warn"
+
+
+def test_an_earlier_run_with_a_limit_has_not_measured_the_whole_group(sample: dict[str, Any]) -> None:
+    """It wrote over what was known of the others, and that of two hosts says nothing of them."""
+    sample["evidence"] = []
+    limited = evidence_of("ib-a100", measurement("ib-a100-1", "ib-a100-2", 190))
+    model = model_of(sample, earlier=[saved(limited)])
+    (group,) = model["groups"]
+    assert (group["state"], model["verdict"]["state"]) == ("warn", "warn")
+    text = "1 host with a usable port is missing from the last measurement (2023-11-14 22:13 UTC): run the playbook verify for all hosts of the group"
+    assert [(item["text"], item["hosts"]["names"]) for item in group["problems"] if item["state"] == "warn"] == [
+        (text, ["ib-a100-3"])
+    ]
+    # why it had no partner is known
+    limited["untested"] = untested("ib-a100-3", defect=False)
+    assert model_of(sample, earlier=[saved(limited)])["groups"][0]["state"] == "ok"
 
 
 def test_what_was_measured_in_this_run_is_not_mixed_with_a_file(sample: dict[str, Any]) -> None:
