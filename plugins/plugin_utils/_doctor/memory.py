@@ -127,26 +127,38 @@ def _limited(case: Case, low: int, high: int) -> t.Iterator[Hit]:
             yield Hit((host,), (words, *failed), severity="error" if failed else None)
 
 
-def _refused(case: Case, test: t.Callable[[Json], bool], words: t.Callable[[Json], str]) -> t.Iterator[Hit]:
+def _refused(case: Case, test: t.Callable[[Json, Log], bool], words: t.Callable[[Json], str]) -> t.Iterator[Hit]:
     for log, lines in not_registered(case):
         pod = case.pod_of(log)
-        if pod is not None and test(pod):
+        if pod is not None and test(pod, log):
             yield case.hit(log, [words(pod), *map(str, lines)])
 
 
+def _limit_of(case: Case, pod: Json) -> t.Optional[int]:
+    """The limit of containers on the host of a Pod."""
+    host = case.host_of(pod["spec"].get("nodeName"))
+    return pod_limit(case.facts.get(host[0], {})) if host else None
+
+
+def _may_lock_all(case: Case, pod: Json, log: Log) -> bool:
+    """Whether the limit of locked memory refuses a Pod nothing, as its log says it, its host, or what it asks for."""
+    told = [limit for limit, _line in _told_limits(case, log)]
+    limit = min(told) if told else _limit_of(case, pod)
+    return (_has_lock(pod) and not _is_ordinary(pod)) if limit is None else limit == _UNLIMITED
+
+
 def _ordinary_user(case: Case) -> t.Iterator[Hit]:
-    def test(pod: Json) -> bool:
-        host = case.host_of(pod["spec"].get("nodeName"))
-        limit = pod_limit(case.facts.get(host[0], {})) if host else None
-        return _is_ordinary(pod) and limit != _UNLIMITED
+    def test(pod: Json, _log: Log) -> bool:
+        return _is_ordinary(pod) and _limit_of(case, pod) != _UNLIMITED
 
     yield from _refused(case, test, lambda pod: f"{shown_pod(pod)} does not run as root")
 
 
 def _below_memory_limit(case: Case) -> t.Iterator[Hit]:
+    # most Pods with GPUs have one, which says nothing where they may not lock all of it anyway
     yield from _refused(
         case,
-        lambda pod: _memory_limit(pod) is not None,
+        lambda pod, log: _memory_limit(pod) is not None and _may_lock_all(case, pod, log),
         lambda pod: f"{shown_pod(pod)} has the memory limit {_memory_limit(pod)}",
     )
     for pod in case.workloads():
@@ -169,8 +181,7 @@ def _memory_limit_there(case: Case) -> t.Iterator[Hit]:
 
 def _no_lock(case: Case) -> t.Iterator[Hit]:
     for pod in case.workloads():
-        host = case.host_of(pod["spec"].get("nodeName"))
-        limit = pod_limit(case.facts.get(host[0], {})) if host else None
+        host, limit = case.host_of(pod["spec"].get("nodeName")), _limit_of(case, pod)
         if not _has_lock(pod) and limit != _UNLIMITED:
             known = "" if limit is None else f", and containers there may lock {limit // _KIB} KiB"
             yield Hit(host, (f"{shown_pod(pod)} has no capability IPC_LOCK{known}",), about=(name_of(pod),))

@@ -180,6 +180,26 @@ def test_a_failure_with_a_known_limit_is_reported_once() -> None:
     assert "rdma_memlock" in finding["remedy"]
 
 
+@pytest.mark.parametrize(
+    ("security", "said", "ids"),
+    [
+        # nearly every Pod with GPUs has a memory limit, and what refuses memory is most often another one
+        ({}, [], ["mr-refused"]),
+        ({}, ["memlock soft 65536"], ["memlock-64-kib"]),
+        ({"capabilities": {"add": ["IPC_LOCK"]}}, ["memlock soft 65536"], ["memlock-64-kib"]),
+        # nothing else is left
+        ({"capabilities": {"add": ["IPC_LOCK"]}}, [], ["mr-memory-limit"]),
+        ({}, ["memlock soft unlimited"], ["mr-memory-limit"]),
+    ],
+)
+def test_a_memory_limit_is_the_cause_where_all_memory_may_be_locked(
+    security: t.Any, said: list[str], ids: list[str]
+) -> None:
+    job = samples.a_job(limits={"memory": "512Gi"}, security=security)
+    found = diagnose(samples.running(job, logs=[samples.a_log(samples.MR, *said, pod="rdma/train")]))
+    assert [each["id"] for each in found if each["severity"] == "error"] == ids
+
+
 def test_fabrics_of_groups_that_never_meet_are_no_cause() -> None:
     """A queue pair that fails has another one, where only hosts of other groups are in other subnets."""
 
