@@ -102,7 +102,13 @@ _MEMORY = "lift the limit of locked memory of containers (the role containerd_me
 # (pattern, cause, remedy): of NCCL (src/transport/net_ib, bootstrap.cc), nccl-tests and the launcher.
 _CAUSES: tuple[tuple[str, str, str], ...] = (
     (
-        r"Call to ibv_reg_mr(?:_iova2)? failed|ibv_reg_mr.{0,60}(?:Cannot allocate memory|ENOMEM)",
+        r"Call to ibv_reg_(?:mr|mr_iova2|dmabuf_mr) failed with error (?P<what>Bad address|Invalid argument|Operation not supported)",
+        "NCCL could not register memory with the HCA, as of a GPU that it does not reach ({what})",
+        _DIRECT,
+    ),
+    (
+        r"Call to ibv_reg_(?:mr|mr_iova2|dmabuf_mr) failed(?! with error (?:Bad address|Invalid argument|Operation not supported))"
+        r"|ibv_reg_mr.{0,60}(?:Cannot allocate memory|ENOMEM)",
         "NCCL could not register memory with the HCA: the limit of locked memory (memlock) is too low",
         _MEMORY,
     ),

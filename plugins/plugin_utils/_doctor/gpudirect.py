@@ -18,6 +18,9 @@ __all__ = ["RULES"]
 # NCCL: src/graph/topo.cc; "Disabled for GPU" tells only that a pair of GPU and HCA is far apart
 _OFF = re.compile(r"GPU Direct RDMA Disabled for HCA")
 _CHANNEL = "] via NET/IB/"
+# NCCL: src/misc/ibvwrap.cc; what has no room for memory is refused with another error
+_REGISTER = ("ibv_reg_mr", "ibv_reg_mr_iova2", "ibv_reg_dmabuf_mr")
+_NO_MEMORY_OF_GPU = ("Invalid argument", "Operation not supported")
 _PEERMEM = ("nvidia_peermem", "nvidia-peermem", "nv_peer_mem")
 
 
@@ -52,9 +55,9 @@ def _off(case: Case) -> t.Iterator[Hit]:
 
 
 def _gpu_memory(case: Case) -> t.Iterator[Hit]:
-    for line in case.lines(
-        "Couldn't allocate MR with error=14", "Couldn't allocate MR with error=22", "failed with error Bad address"
-    ):
+    texts = [f"Couldn't allocate MR with error={number}" for number in (14, 22)] + ["failed with error Bad address"]
+    texts += [f"Call to {call} failed with error {why}" for call in _REGISTER for why in _NO_MEMORY_OF_GPU]
+    for line in case.lines(*texts):
         # EFAULT: no memory of a host is at an address that is not there
         if (
             "error=14" in line.raw

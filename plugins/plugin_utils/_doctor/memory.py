@@ -15,7 +15,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case, Line, name_of, quoted, shown_pod
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Log, Rule
 
-__all__ = ["RULES", "not_registered"]
+__all__ = ["RULES", "refusals"]
 
 _KIB, _MIB = 1 << 10, 1 << 20
 _UNLIMITED = (1 << 64) - 1
@@ -24,13 +24,14 @@ _FAILURES = (
     "Couldn't allocate MR",
     "Failed to create MR",
     "Call to ibv_reg_mr",
+    "Call to ibv_reg_dmabuf_mr",
     "ibv_reg_mr(",
     "Please set max locked memory",
     # Open MPI (btl/openib, help-mpi-btl-openib.txt)
     "trying to allocate some locked memory",
 )
-# What has another cause: GPU memory that no HCA reaches (EFAULT, EINVAL), which has rules of its own.
-_OTHERS = ("error=14", "error=22", "Bad address", "not supported")
+# What has another cause: GPU memory that no HCA reaches (EFAULT, EINVAL, EOPNOTSUPP), which has rules of its own.
+_OTHERS = ("error=14", "error=22", "Bad address", "Invalid argument", "not supported")
 # mlx5_core (cmd.c: mlx5_cmd_out_err(), and mlx5_cmd_check() in older ones; mr.c: create_mkey_callback())
 _KEYS = ("CREATE_MKEY(", "create_mkey(", "async reg mr failed")
 _SPENT = re.compile(r"limits exceeded|no resources|err\(-1[12]\)|status -1[12]\b")
@@ -73,10 +74,15 @@ def pod_limit(facts: Json) -> t.Optional[int]:
     return _UNLIMITED if found == "unlimited" else int(found)
 
 
-def not_registered(case: Case) -> t.Iterator[tuple[Log, list[Line]]]:
-    """Logs in which memory could not be registered, with the lines that say it."""
+def refusals(case: Case) -> t.Iterator[Line]:
+    """Lines that say that memory could not be registered, whatever the cause."""
+    yield from case.lines(*_FAILURES)
+
+
+def _not_registered_in(case: Case) -> t.Iterator[tuple[Log, list[Line]]]:
+    """Logs in which memory of a host could not be registered, with the lines that say it."""
     found: dict[str, tuple[Log, list[Line]]] = {}
-    for line in case.lines(*_FAILURES):
+    for line in refusals(case):
         if not any(word in line.raw for word in _OTHERS):
             found.setdefault(line.log["name"], (line.log, []))[1].append(line)
     yield from found.values()
@@ -109,7 +115,7 @@ def _memory_limit(pod: Json) -> t.Optional[str]:
 
 def _limited(case: Case, low: int, high: int) -> t.Iterator[Hit]:
     """Where the limit of locked memory is above low, and at most high, bytes."""
-    by_log = {log["name"]: [str(line) for line in lines] for log, lines in not_registered(case)}
+    by_log = {log["name"]: [str(line) for line in lines] for log, lines in _not_registered_in(case)}
     by_host: dict[str, list[str]] = {}
     for log in case.logs:
         failed = by_log.get(log["name"], [])
@@ -128,7 +134,7 @@ def _limited(case: Case, low: int, high: int) -> t.Iterator[Hit]:
 
 
 def _refused(case: Case, test: t.Callable[[Json, Log], bool], words: t.Callable[[Json], str]) -> t.Iterator[Hit]:
-    for log, lines in not_registered(case):
+    for log, lines in _not_registered_in(case):
         pod = case.pod_of(log)
         if pod is not None and test(pod, log):
             yield case.hit(log, [words(pod), *map(str, lines)])
@@ -197,7 +203,7 @@ def _refused_keys(case: Case, spent: bool) -> t.Iterator[Hit]:
 
 
 def _not_registered(case: Case) -> t.Iterator[Hit]:
-    for log, lines in not_registered(case):
+    for log, lines in _not_registered_in(case):
         yield case.hit(log, [str(line) for line in lines])
 
 

@@ -15,7 +15,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.addressing import devices_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case, quoted, shown_pod
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Log, Rule
-from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.memory import not_registered
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.memory import refusals
 
 __all__ = ["RULES"]
 
@@ -59,7 +59,7 @@ def _volumes(pod: Json) -> set[str]:
 
 
 def _system_error(case: Case) -> t.Iterator[Hit]:
-    failed = {log["name"] for log, _lines in not_registered(case)}
+    failed = {line.log["name"] for line in refusals(case)}
     for log in case.logs:
         lines = [str(line) for line in case.lines(*_SYSTEM_ERROR, logs=[log])]
         if not lines or log["name"] in failed:

@@ -147,6 +147,23 @@ def test_what_went_wrong_is_a_finding_with_words(text: str, cause: str) -> None:
     assert parse_nccl(a_table(1.0)).findings == ()
 
 
+@pytest.mark.parametrize("call", ["ibv_reg_mr", "ibv_reg_mr_iova2", "ibv_reg_dmabuf_mr"])
+@pytest.mark.parametrize(
+    ("why", "word"),
+    [
+        ("Cannot allocate memory", "memlock"),
+        ("Bad address", "of a GPU"),
+        ("Invalid argument", "of a GPU"),
+        ("Operation not supported", "of a GPU"),
+    ],
+)
+def test_memory_of_a_gpu_is_not_refused_for_a_limit(call: str, why: str, word: str) -> None:
+    text = f"n1:1:2 [0] misc/ibvwrap.cc:288 NCCL WARN Call to {call} failed with error {why}"
+    (found,) = parse_nccl(a_table(1.0, more=text)).findings
+    assert word in found.cause
+    assert ("containerd_memlock" in found.remedy) is (word == "memlock")
+
+
 def test_wrong_values_are_a_finding_and_no_figures_are_one() -> None:
     (wrong,) = parse_nccl(a_table(1.0).replace("values : 0 OK", "values : 7 FAILED")).findings
     assert wrong.cause == "the collective gave 7 wrong values"

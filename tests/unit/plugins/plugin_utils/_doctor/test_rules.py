@@ -200,6 +200,17 @@ def test_a_memory_limit_is_the_cause_where_all_memory_may_be_locked(
     assert [each["id"] for each in found if each["severity"] == "error"] == ids
 
 
+@pytest.mark.parametrize(
+    ("why", "rule"), [("Bad address", "gpu-memory-refused"), ("Cannot allocate memory", "mr-refused")]
+)
+def test_what_nccl_says_after_memory_was_refused_is_no_other_cause(why: str, rule: str) -> None:
+    lines = [
+        f"NCCL WARN Call to ibv_reg_mr_iova2 failed with error {why}",
+        "unhandled system error, NCCL version 2.27.3",
+    ]
+    assert [each["id"] for each in diagnose(samples.said(*lines))] == [rule]
+
+
 def test_fabrics_of_groups_that_never_meet_are_no_cause() -> None:
     """A queue pair that fails has another one, where only hosts of other groups are in other subnets."""
 
@@ -333,6 +344,10 @@ QP = "h1:7:7 [0] misc/ibvwrap.cc:310 NCCL WARN Call to ibv_modify_qp failed with
         # the index that NCCL says it used is the link-local address, or that of RoCE v2
         (QP + "curr state INIT, next state RTR, local GID index 0, local GID fe80::1", {"facts": ROCE}, "qp-gid-index"),
         (QP + "curr state INIT, next state RTR, local GID index 3, local GID ::1", {"facts": ROCE}, "qp-roce-route"),
+        # an error other than ENOMEM does not come from a limit
+        ("NCCL WARN Call to ibv_reg_mr_iova2 failed with error Invalid argument", {}, "gpu-memory-refused"),
+        ("NCCL WARN Call to ibv_reg_dmabuf_mr failed with error Operation not supported", {}, "gpu-memory-refused"),
+        ("NCCL WARN Call to ibv_reg_dmabuf_mr failed with error Cannot allocate memory", {}, "mr-refused"),
         # UCX, Open MPI
         (
             "ib_md.c:309 UCX ERROR ibv_reg_mr(address=0x7f) failed: Cannot allocate memory : Please set max locked memory (ulimit -l) "
