@@ -578,6 +578,12 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
         "see the kernel log of the host; for GPU memory check nvidia_peermem or dma-buf support",
     ),
     (
+        # before 23.04, without the number of the error
+        r"allocated GPU buffer address[^\n]{0,200}(?:\n[^\n]{0,200}){0,2}?\n\W{0,9}Couldn't allocate MR(?! with error)",
+        "the device could not register the memory of the GPU",
+        "check nvidia_peermem or DMA-BUF support, and see the kernel log of the host",
+    ),
+    (
         r"Couldn't allocate MR|[Ff]ailed to create [mM][rR]\b",
         "the memory of the test could not be locked: the limit of locked memory (memlock) is too low",
         _MEMLOCK,

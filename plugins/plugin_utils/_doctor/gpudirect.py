@@ -12,6 +12,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia impor
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import decide
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case, quoted
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Log, Rule
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.memory import is_of_gpu
 
 __all__ = ["RULES"]
 
@@ -65,6 +66,10 @@ def _gpu_memory(case: Case) -> t.Iterator[Hit]:
             or "gpu" in line.log["text"].lower()
             or "ibv_reg" in line.raw
         ):
+            remedy, evidence = _reason(case, line.log)
+            yield case.hit(line.log, [str(line), *evidence], remedy=remedy)
+    for line in case.lines("Couldn't allocate MR"):
+        if is_of_gpu(line):
             remedy, evidence = _reason(case, line.log)
             yield case.hit(line.log, [str(line), *evidence], remedy=remedy)
 

@@ -15,7 +15,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case, Line, name_of, quoted, shown_pod
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Log, Rule
 
-__all__ = ["RULES", "refusals"]
+__all__ = ["RULES", "is_of_gpu", "refusals"]
 
 _KIB, _MIB = 1 << 10, 1 << 20
 _UNLIMITED = (1 << 64) - 1
@@ -32,6 +32,8 @@ _FAILURES = (
 )
 # What has another cause: GPU memory that no HCA reaches (EFAULT, EINVAL, EOPNOTSUPP), which has rules of its own.
 _OTHERS = ("error=14", "error=22", "Bad address", "Invalid argument", "not supported")
+# perftest, before 23.04 without the number of the error
+_OF_GPU, _KNOWN = "allocated GPU buffer address", "MR with error="
 # mlx5_core (cmd.c: mlx5_cmd_out_err(), and mlx5_cmd_check() in older ones; mr.c: create_mkey_callback())
 _KEYS = ("CREATE_MKEY(", "create_mkey(", "async reg mr failed")
 _SPENT = re.compile(r"limits exceeded|no resources|err\(-1[12]\)|status -1[12]\b")
@@ -79,11 +81,17 @@ def refusals(case: Case) -> t.Iterator[Line]:
     yield from case.lines(*_FAILURES)
 
 
+def is_of_gpu(line: Line) -> bool:
+    """Whether a test with memory of a GPU could not register it, and says no more."""
+    text = line.log["text"]
+    return line.raw.endswith((" MR", " mr")) and _OF_GPU in text and _KNOWN not in text
+
+
 def _not_registered_in(case: Case) -> t.Iterator[tuple[Log, list[Line]]]:
     """Logs in which memory of a host could not be registered, with the lines that say it."""
     found: dict[str, tuple[Log, list[Line]]] = {}
     for line in refusals(case):
-        if not any(word in line.raw for word in _OTHERS):
+        if not is_of_gpu(line) and not any(word in line.raw for word in _OTHERS):
             found.setdefault(line.log["name"], (line.log, []))[1].append(line)
     yield from found.values()
 

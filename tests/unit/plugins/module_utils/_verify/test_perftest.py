@@ -321,6 +321,12 @@ def test_a_latency_is_that_of_the_shortest_message_and_a_bandwidth_that_of_the_l
         ),
         ("DMA-BUF is not supported on this GPU\n", "does not give its memory as DMA-BUF"),
         ("cuInit(0) returned 100\n", "no GPU can be used here (cuInit(0) returned 100)"),
+        # before 23.04, without the number of the error
+        (
+            "allocated GPU buffer address at 0000010013000000 pointer=0x10013000000\nCouldn't allocate MR\nfailed to create mr\n",
+            "could not register the memory of the GPU",
+        ),
+        ("allocated GPU buffer address at 00 pointer=0x0\nCouldn't allocate MR with error=12\n", "memlock"),
     ],
 )
 def test_what_keeps_memory_of_a_gpu_away(text: str, cause: str) -> None:

@@ -211,6 +211,17 @@ def test_what_nccl_says_after_memory_was_refused_is_no_other_cause(why: str, rul
     assert [each["id"] for each in diagnose(samples.said(*lines))] == [rule]
 
 
+@pytest.mark.parametrize(("error", "rule"), [("", "gpu-memory-refused"), (" with error=12", "mr-refused")])
+def test_a_test_of_a_gpu_that_tells_no_error_was_refused_its_memory(error: str, rule: str) -> None:
+    """As those before 23.04 do."""
+    lines = [
+        "allocated GPU buffer address at 0000010013000000 pointer=0x1",
+        f"{samples.MR}{error}",
+        "Failed to create MR",
+    ]
+    assert [each["id"] for each in diagnose(samples.said(*lines))] == [rule]
+
+
 def test_fabrics_of_groups_that_never_meet_are_no_cause() -> None:
     """A queue pair that fails has another one, where only hosts of other groups are in other subnets."""
 
