@@ -11,6 +11,7 @@ import typing as t
 __all__ = ["Bin", "bins_of", "quantile"]
 
 _MOST_BINS = 24
+_CLOSE, _LEAST = 1e-9, 1e-30
 
 
 class Bin(t.NamedTuple):
@@ -30,9 +31,10 @@ def quantile(ordered: t.Sequence[float], part: float) -> float:
 
 
 def bins_of(values: t.Sequence[float]) -> list[Bin]:
-    """At most 24 bins of the same width that begin at round values; none where all values are the same."""
+    """At most 24 bins of the same width that begin at round values; none where all values are the same, or all but."""
     ordered = sorted(values)
-    if not ordered or ordered[0] == ordered[-1]:
+    # closer than that, there are no numbers between them for the edges
+    if not ordered or ordered[-1] - ordered[0] <= max(_CLOSE * ordered[-1], _LEAST):
         return []
     width = _round_width((ordered[-1] - ordered[0]) / _MOST_BINS)
     first = int(ordered[0] / width)
