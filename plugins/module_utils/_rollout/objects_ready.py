@@ -42,6 +42,10 @@ def _rolled_out(item: t.Mapping[str, t.Any], nodes: t.Optional[int] = None) -> l
         short = [f"it is for {wanted} of {nodes} nodes"] if wanted < (nodes or 0) else []
     else:
         wanted, fields = spec.get("replicas", 1), ("updatedReplicas", "availableReplicas")
+        every = status.get("replicas", 0)
+        old = every - status.get("updatedReplicas", 0) if item["kind"] == "Deployment" else 0
+        # they are among those that are ready, and may be all of them
+        short = [f"{old} of {every} Pods are of the version before"] if old > 0 else []
     words = dict(zip(fields, ("have the new version", "are ready")))
     if (spec.get("updateStrategy") or {}).get("type") == "OnDelete":
         del words[fields[0]]

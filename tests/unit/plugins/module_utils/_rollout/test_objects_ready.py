@@ -65,6 +65,12 @@ REPLICAS = {**SEEN, "updatedReplicas": 3, "availableReplicas": 3}
         (workload("Deployment", {**REPLICAS, "availableReplicas": 2}, replicas=3), "2 of 3 Pods are ready"),
         # one of the old version that is left
         (workload("Deployment", {**REPLICAS, "availableReplicas": 4}, replicas=3), "4 of 3 Pods are ready"),
+        # a new one is made before the old one goes, and never gets ready
+        (
+            workload("Deployment", {**SEEN, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 1}),
+            "1 of 2 Pods are of the version before",
+        ),
+        (workload("Deployment", {**REPLICAS, "replicas": 3}, replicas=3), None),
         (workload("StatefulSet", {**REPLICAS, "updatedReplicas": 1}, replicas=3), "1 of 3 Pods have the new version"),
     ],
 )
