@@ -120,6 +120,7 @@ def request(
     rollout = section(wish, "rollout")
     planned = [_plan(network, site, rollout, found) for network in networks if _is_planned(network, site, found)]
     _check_names(planned, found)
+    _check_policies(planned, found)
     pools = [(each.network, pool) for each in planned for own in each.pools.values() for pool in own]
     check_pools(pools, {**site["cidrs"], **section(wish, "cidrs")}, site, nodes, service_cidrs, found)
     check_multus(wish, [each.network for each in planned], site, served, found)
@@ -206,6 +207,22 @@ def _check_names(planned: t.Sequence[_Planned], found: Findings) -> None:
                     f"{each.network.words} and {owner.words} both make the {name[0]} {'/'.join(name[1:])}: give them names of their own (in one "
                     "fabric, FIRST-LAST/PREFIX gives each a part of the same network)"
                 )
+
+
+def _check_policies(planned: t.Sequence[_Planned], found: Findings) -> None:
+    """Of two policies for the same ports, the SR-IOV operator lets one count (api/v1/helper.go, mergeConfigs())."""
+    owners: dict[str, _Planned] = {}
+    for each in planned:
+        wish = each.network.wish
+        if each.network.kind != "sriov" or not wish.get("sriov") or wish.get("resource"):
+            continue
+        owner = owners.setdefault(each.network.group, each)
+        if owner is not each:
+            found.problem(
+                f"{each.network.words}: network {owner.network.name} has sriov.vfs for the same ports, and the SR-IOV operator offers the "
+                "functions of one of them only: leave sriov out, and name what the other one makes with resource "
+                f"({some(owner.functions.resources.values())}; {{rail}} stands for the number of a rail)"
+            )
 
 
 # --- the request ----------------------------------------------------------------------------------------------------------

@@ -508,6 +508,18 @@ def test_policies_of_the_network_operator_have_its_prefix_and_namespace() -> Non
     assert "nvidia.com/vfs_rail1" in pod["spec"]["containers"][0]["resources"]["limits"]
 
 
+def test_two_networks_make_no_functions_of_the_same_ports() -> None:
+    """Of two policies with the same functions, the SR-IOV operator drops one, and nobody offers its resource."""
+    vlan = {**SRIOV, "name": "storage", "vlan": 200, "ipam": {**ADDRESSES, "range": "10.30.0.0/16"}}
+    text = one_problem(roce(SRIOV, vlan))
+    assert text.startswith("group roce: network storage: network vfs has sriov.vfs for the same ports")
+    assert "with resource (openshift.io/vfs_rail1, " in text
+    del vlan["sriov"]
+    found = sane(roce(SRIOV, {**vlan, "resource": "openshift.io/vfs_rail{rail}"}))
+    assert len(of_kind(found, "SriovNetworkNodePolicy")) == 8
+    assert len(of_kind(found, "NetworkAttachmentDefinition")) == 16
+
+
 def test_a_policy_that_would_take_another_card_of_a_neighbour_is_refused() -> None:
     site = a_site({"ib": networked(IB, {"name": "v", "kind": "sriov", "sriov": {"vfs": 4}, "ipam": ONE})})
     entry = next(row for row in site["plan"]["groups"]["ib"]["classes"] if len(row["hosts"]) == 2)
