@@ -251,6 +251,16 @@ REFUSED: dict[str, tuple[t.Callable[[], Request], str]] = {
         lambda: infiniband({"name": "ib", "kind": "spiderpool", "cni": "macvlan", "ipam": {"range": "10.20.0.0/24"}}),
         "Take cni: ipoib",
     ),
+    "a VLAN of Spiderpool on an InfiniBand netdev": (
+        lambda: infiniband({"name": "ib", "kind": "spiderpool", "vlan": 100, "ipam": {"range": "10.20.0.0/24"}}),
+        "network ib: vlan: InfiniBand has partitions in place of VLANs",
+    ),
+    "an MTU of Spiderpool on an InfiniBand netdev": (
+        lambda: infiniband(
+            {"name": "ib", "kind": "spiderpool", "cni": "ipoib", "mtu": 4092, "ipam": {"range": "10.20.0.0/24"}}
+        ),
+        "network ib: mtu: the IPoIB CNI plugin takes the MTU of its master",
+    ),
     "ipoib on an Ethernet netdev": (
         lambda: roce({"name": "ib", "kind": "ipoib", "rails": True, "ipam": ADDRESSES}),
         "ipoib cannot hang on enp11s0f0np0, which is an Ethernet netdev. Take kind: macvlan",
