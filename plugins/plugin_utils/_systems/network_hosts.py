@@ -228,6 +228,12 @@ def _on_netdevs(network: Network, site: Site, name: str, rail: t.Optional[int], 
         hosts = group_hosts(group)
         (master,) = names
         return [Attachment(name, rail, None, master, _link_type(site, hosts, master, link), rail)]
+    if network.wish.get("inject"):
+        found.problem(
+            f"{network.words}: its classes have different netdevs{where} ({', '.join(sorted(names))}), and with inject Spiderpool's webhook "
+            "gives a Pod the networks of all of them, of which no node has more than one: leave inject out, or give the netdevs the same name "
+            "on all hosts"
+        )
     found.warn(
         f"{network.words}: its classes have different netdevs{where} ({', '.join(sorted(names))}), so each class has a network of its "
         "own, and Pods have to say which class of nodes they want"

@@ -25,7 +25,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import INFINIBAND, Attachment, Network
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_pools import routes_of
 
-__all__ = ["INJECT", "Places", "cni_plugins", "network_objects", "network_wait", "pool_objects"]
+__all__ = ["INJECT", "Places", "cni_plugins", "network_objects", "network_wait", "pool_objects", "spider_kind"]
 
 _NETWORK_VERSION = "k8s.cni.cncf.io/v1"
 # What all CNI plugins named here read, old ones too.
@@ -221,7 +221,7 @@ def cni_plugins(network: Network, rows: t.Sequence[Attachment]) -> set[str]:
     found: set[str] = set()
     for row in rows:
         if network.kind == "spiderpool":
-            found |= {_spider_kind(network, row), "spiderpool", "coordinator"}
+            found |= {spider_kind(network, row), "spiderpool", "coordinator"}
             continue
         found |= {str(each["type"]) for each in _chain(network, row, {})}
     ipam = {"nv_ipam": "nv-ipam", "host_local": "host-local", "none": ""}.get(network.ipam_type, network.ipam_type)
@@ -301,13 +301,14 @@ def _sriov_network(network: Network, row: Attachment, ipam: Json, resource: str,
     }
 
 
-def _spider_kind(network: Network, row: Attachment) -> str:
+def spider_kind(network: Network, row: Attachment) -> str:
+    """The CNI plugin that a network of Spiderpool is made by."""
     return str(network.wish.get("cni") or ("ipoib" if row.link == INFINIBAND else "macvlan"))
 
 
 def _spider_config(network: Network, row: Attachment, pools: t.Sequence[Pool], resource: t.Optional[str]) -> Json:
     """A SpiderMultusConfig, of which Spiderpool makes the definition. rdmaResourceName stands below the kind since 1.0."""
-    kind = _spider_kind(network, row)
+    kind = spider_kind(network, row)
     own: Json = {"ippools": {f"ipv{pool.version}": [pool.name] for pool in pools}}
     if kind == "ipoib":
         own["master"] = row.master

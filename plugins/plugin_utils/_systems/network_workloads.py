@@ -13,7 +13,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.ping import NE
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses import Pool
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import Attachment, Network
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_objects import INJECT
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_objects import INJECT, spider_kind
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_pools import Pools
 
 __all__ = ["workload_pods"]
@@ -40,8 +40,10 @@ def workload_pods(
         limits = {resource: 1 for row in own for resource in resources[row]}
         pods.append(_pod(network, slug, {NETWORKS: _annotation(network, own, pools)}, limits))
     if network.kind == "spiderpool" and network.wish.get("inject"):
-        # its webhook adds networks and resources; it takes no Pod that names networks itself
-        pods.append(_pod(network, None, {INJECT: network.name}, {}, "-injected"))
+        # its webhook adds networks, and resources but for IPoIB; it takes no Pod that names networks itself
+        own = [row for row in rows if spider_kind(network, row) == "ipoib"]
+        limits = {resource: 1 for row in own for resource in resources[row]}
+        pods.append(_pod(network, None, {INJECT: network.name}, limits, "-injected"))
     return {f"{network.group}-{network.name}.yaml": pods}
 
 

@@ -51,6 +51,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts
     some,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_objects import (
+    INJECT,
     Places,
     cni_plugins,
     network_objects,
@@ -200,6 +201,9 @@ def _check_names(planned: t.Sequence[_Planned], found: Findings) -> None:
             names += [("operator's network", row.name) for row in each.rows]
         if each.network.ipam_type in ("nv_ipam", "spiderpool"):
             names += [("pool of addresses", pool.name) for own in each.pools.values() for pool in own]
+        if each.network.wish.get("inject"):
+            # the webhook looks for it in all namespaces
+            names.append(("annotation of Pods", f"{INJECT}: {each.network.name}"))
         for name in names:
             owner = owners.setdefault(name, each.network)
             if owner is not each.network:

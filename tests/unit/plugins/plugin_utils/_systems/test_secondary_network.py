@@ -61,6 +61,7 @@ SPIDER: Json = {
     "rails": True,
     "ipam": {"range": "10.20.0.0/16", "per_rail": 24},
 }
+INJECTED: Json = {"name": "fabric", "kind": "spiderpool", "inject": True, "ipam": {"range": "10.20.0.0/24"}}
 HOSTDEV: Json = {"name": "dev", "kind": "hostdevice", "rails": True, "ipam": ADDRESSES}
 SRIOV: Json = {"name": "vfs", "kind": "sriov", "rails": True, "sriov": {"vfs": 8}, "ipam": ADDRESSES}
 NV_PREFIX: Json = {"rdma_resource": {"name": "shared_cx5", "prefix": "nvidia.com"}}
@@ -260,6 +261,17 @@ REFUSED: dict[str, tuple[t.Callable[[], Request], str]] = {
             {"name": "ib", "kind": "spiderpool", "cni": "ipoib", "mtu": 4092, "ipam": {"range": "10.20.0.0/24"}}
         ),
         "network ib: mtu: the IPoIB CNI plugin takes the MTU of its master",
+    ),
+    "injection into Pods of classes with different netdevs": (
+        lambda: infiniband({**INJECTED, "name": "ib"}),
+        "its classes have different netdevs (ibp161s0, ibp33s0), and with inject Spiderpool's webhook gives a Pod the networks of all",
+    ),
+    "two networks of one annotation": (
+        lambda: roce(
+            {**SPIDER, "inject": True},
+            {**SPIDER, "inject": True, "namespace": "jobs", "ipam": {**SPIDER["ipam"], "range": "10.30.0.0/16"}},
+        ),
+        "both make the annotation of Pods cni.spidernet.io/rdma-resource-inject: fabric: give them names of their own",
     ),
     "ipoib on an Ethernet netdev": (
         lambda: roce({"name": "ib", "kind": "ipoib", "rails": True, "ipam": ADDRESSES}),
@@ -971,6 +983,15 @@ def test_a_spiderpool_network_names_pool_resource_and_netdev_of_its_rail() -> No
         ["k8s.v1.cni.cncf.io/networks"],
         ["cni.spidernet.io/rdma-resource-inject"],
     ]
+
+
+def test_a_pod_asks_for_the_resource_that_spiderpool_does_not_add_to_it() -> None:
+    """A SpiderMultusConfig of ipoib has no field for it."""
+    found = sane(infiniband({**INJECTED, "master": "ib0"}))
+    ((named, injected),) = list(found["workloads"].values())
+    assert list(injected["metadata"]["annotations"]) == ["cni.spidernet.io/rdma-resource-inject"]
+    limits = injected["spec"]["containers"][0]["resources"]["limits"]
+    assert limits == named["spec"]["containers"][0]["resources"]["limits"] == {"rdma/rdma_a100": 1}
 
 
 def test_both_families_have_a_pool_each() -> None:
