@@ -360,15 +360,15 @@ def check_pools(
     nodes: t.Optional[t.Mapping[str, Json]],
     services: t.Optional[t.Sequence[str]],
     found: Findings,
+    standing: t.Sequence[tuple[Network, Pool]] = (),
 ) -> None:
     """All pools of all groups against each other, the CIDRs of the cluster (rdma_cluster_cidrs, and its own), and what nodes have.
 
-    nodes: {node: {addresses, pod_cidrs}}, services: CIDRs, both as cluster_state has them, None where nobody has looked.
+    nodes: {node: {addresses, pod_cidrs}}, services: CIDRs, both as cluster_state has them, None where nobody has looked. standing: pools of
+    groups that stay as they are, of which nothing else is said.
     """
-    named = [(f"{network.words} (pool {pool.name}, {pool.network})", pool.spans) for network, pool in pools]
-    for one, two, span in clashes(named):
-        found.problem(f"{one} and {two} both have {span_words(span)}: give them ranges of their own")
-    _check_gateways_of_others(pools, named, found)
+    named = _named(pools)
+    _check_each_other([*pools, *standing], {name for name, _spans in _named(standing)}, found)
     rows = [(kind, str(text), f"rdma_cluster_cidrs.{kind}") for kind, texts in sorted(cidrs.items()) for text in texts]
     written = {text for kind, text, _source in rows if kind == "services"}
     rows += [("services", text, "ServiceCIDR") for text in services or () if text not in written]
@@ -400,10 +400,16 @@ def check_pools(
         )
 
 
-def _check_gateways_of_others(
-    pools: t.Sequence[tuple[Network, Pool]], named: t.Sequence[tuple[str, t.Sequence[Span]]], found: Findings
-) -> None:
-    """A pool that gives the gateway of another to a Pod takes its way from all Pods of the other."""
+def _named(pools: t.Iterable[tuple[Network, Pool]]) -> list[tuple[str, t.Sequence[Span]]]:
+    return [(f"{network.words} (pool {pool.name}, {pool.network})", pool.spans) for network, pool in pools]
+
+
+def _check_each_other(pools: t.Sequence[tuple[Network, Pool]], staying: t.Collection[str], found: Findings) -> None:
+    """No two pools have an address in common, and none gives the gateway of another to a Pod, which takes its way from all Pods of that."""
+    named = _named(pools)
+    for one, two, span in clashes(named):
+        if not {one, two} <= {*staying}:
+            found.problem(f"{one} and {two} both have {span_words(span)}: give them ranges of their own")
     gateways = {
         f"the gateway of {name}": (Span(pool.version, pool.gateway, pool.gateway),)
         for (_network, pool), (name, _spans) in zip(pools, named, strict=True)
@@ -411,7 +417,7 @@ def _check_gateways_of_others(
     }
     # of a pair, what is earlier in the list comes first
     for one, two, span in clashes([*named, *gateways.items()]):
-        if two in gateways and one not in gateways:
+        if two in gateways and one not in gateways and not {one, two.removeprefix("the gateway of ")} <= {*staying}:
             found.problem(
                 f"{one} gives Pods {span_words(span)}, which is {two}: name it in ipam.exclude, or make it the gateway of both"
             )

@@ -48,6 +48,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts
     attachments,
     group_hosts,
     host_objections,
+    rails_of,
     some,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_objects import (
@@ -80,6 +81,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.whereabouts i
 __all__ = ["request"]
 
 _SYSTEM = "secondary_network"
+# IPAM that keeps its pools as objects
+_WITH_POOLS = ("nv_ipam", "spiderpool")
 
 
 class _Planned(t.NamedTuple):
@@ -120,10 +123,14 @@ def request(
     found = Findings()
     rollout = section(wish, "rollout")
     planned = [_plan(network, site, rollout, found) for network in networks if _is_planned(network, site, found)]
-    _check_names(planned, found)
+    standing = _standing(networks, site)
+    _check_names(planned, standing, site, found)
     _check_policies(planned, found)
-    pools = [(each.network, pool) for each in planned for own in each.pools.values() for pool in own]
-    check_pools(pools, {**site["cidrs"], **section(wish, "cidrs")}, site, nodes, service_cidrs, found)
+    pools, kept = (
+        [(network, pool) for network, own in rows for each in own.values() for pool in each]
+        for rows in ([(each.network, each.pools) for each in planned], standing)
+    )
+    check_pools(pools, {**site["cidrs"], **section(wish, "cidrs")}, site, nodes, service_cidrs, found, kept)
     check_multus(wish, [each.network for each in planned], site, served, found)
     check_releases(wish, found)
     check_whereabouts(wish, [each.network for each in planned], served, found)
@@ -191,15 +198,29 @@ def _plan(network: Network, site: Site, rollout: t.Mapping[str, t.Any], found: F
     return _Planned(network, rows, pools, functions)
 
 
-def _check_names(planned: t.Sequence[_Planned], found: Findings) -> None:
+def _standing(networks: t.Iterable[Network], site: Site) -> list[tuple[Network, Pools]]:
+    """Networks of groups that stay as they are, with their pools. What is wrong with them is said once they are planned."""
+    stay = halted(site)
+    return [(each, make_pools(each, site, Findings())) for each in networks if each.group in stay]
+
+
+def _check_names(
+    planned: t.Sequence[_Planned], standing: t.Sequence[tuple[Network, Pools]], site: Site, found: Findings
+) -> None:
     """No two networks make objects of one name."""
     owners: dict[tuple[str, ...], Network] = {}
+    for network, pools in standing:
+        rails = rails_of(site["plan"]["groups"][network.group])
+        for name in [f"{network.name}-rail{rail}" for rail in rails] if network.rails else [network.name]:
+            owners[("network", network.namespace, name)] = network
+        if network.ipam_type in _WITH_POOLS:
+            owners.update({("pool of addresses", pool.name): network for own in pools.values() for pool in own})
     for each in planned:
         names: list[tuple[str, ...]] = [("network", each.network.namespace, row.name) for row in each.rows]
         if each.network.wish.get("operator"):
             # of the cluster: the namespace does not tell them apart
             names += [("operator's network", row.name) for row in each.rows]
-        if each.network.ipam_type in ("nv_ipam", "spiderpool"):
+        if each.network.ipam_type in _WITH_POOLS:
             names += [("pool of addresses", pool.name) for own in each.pools.values() for pool in own]
         if each.network.wish.get("inject"):
             # the webhook looks for it in all namespaces

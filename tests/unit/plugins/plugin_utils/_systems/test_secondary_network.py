@@ -764,6 +764,23 @@ def test_two_networks_that_overlap_are_both_named() -> None:
     )
 
 
+@pytest.mark.parametrize("both", [False, True])
+def test_what_a_network_has_that_stays_as_it_is_goes_to_no_other(both: bool) -> None:
+    """Its group may be planned again tomorrow, and its Pods have its addresses today."""
+    other = {**IPOIB, "name": "fabric-rail1", "master": "ib0", "ipam": {**ONE, "gateway": "first"}}
+    site = networked_site({"roce": networked(ROCE, MACVLAN), "ib": networked(IB, other)})
+    plan = copy.deepcopy(site["plan"])
+    for group in ("roce", "ib") if both else ("roce",):
+        plan["groups"][group].update(planned=False, kept="its ports are down")
+    text = " ".join(asked(BROUGHT, {**site, "plan": plan})["problems"])
+    said = [
+        "group ib: network fabric-rail1 and group roce: network fabric both make the network default/fabric-rail1",
+        "(pool fabric-rail1, 10.20.0.0/24) and group roce: network fabric (pool fabric-rail1, 10.20.0.0/24) both have",
+        "gives Pods 10.20.0.1, which is the gateway of group ib: network fabric-rail1 (pool fabric-rail1, 10.20.0.0/24)",
+    ]
+    assert [words in text for words in said] == [not both] * 3, text
+
+
 @pytest.mark.parametrize("kind", ["pods", "services"])
 def test_a_route_that_would_take_what_the_cluster_sends_itself_names_both(kind: str) -> None:
     wish = {**IPOIB, "ipam": {**ONE, "gateway": "first", "routes": ["10.30.0.0/16", "10.96.0.0/11"]}}
