@@ -85,16 +85,18 @@ def _disagreements(wishes: t.Mapping[str, Json]) -> list[str]:
 
 
 def _gpu_problems(
-    wish: t.Mapping[str, t.Any], site: Site, gpu_operator: t.Optional[t.Mapping[str, t.Any]]
+    wish: t.Mapping[str, t.Any], site: Site, gpu_operator: t.Optional[t.Mapping[str, t.Any]], served: Served
 ) -> list[str]:
     """Two that serve the same GPUs."""
     wishes = [gpu_operator, *(own.get("rdma_gpu_operator") for own in site["wishes"].values())]
-    serving = [own for own in wishes if own and _device_plugin_on(own)]
+    # enabled: false brings no operator, and leaves the one that is there
+    there = "nvidia.com" in (served or {})
+    serving = [own for own in wishes if own and (own.get("enabled") is not False or there) and _device_plugin_on(own)]
     if not wish["gpus"] or not serving:
         return []
     return [
-        f"{VARIABLE}.gpus: true, and the device plugin of the GPU Operator serves the same GPUs (rdma_gpu_operator): set gpus: false, "
-        "or switch its devicePlugin off"
+        f"{VARIABLE}.gpus: true, and the device plugin of the GPU Operator serves the same GPUs: set gpus: false, or "
+        "rdma_gpu_operator.device_plugin: false"
     ]
 
 
@@ -285,7 +287,7 @@ def request(
     api_version, api_problems = api_version_of(first, served)
     problems, warnings = upgrade(release, first, installed or {})
     found["problems"] += [*api_problems, *gate_problems(release, first["feature_gates"]), *problems]
-    found["problems"] += [*_host_imex_problems(release, first), *_gpu_problems(first, site, gpu_operator)]
+    found["problems"] += [*_host_imex_problems(release, first), *_gpu_problems(first, site, gpu_operator, served)]
     found["warnings"] += warnings
     _with_chart(found, release, first, site, hosts, api_version, keeps_old_names(release, first, installed))
     _with_mpi(found, wishes, site)

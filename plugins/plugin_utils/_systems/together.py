@@ -73,5 +73,6 @@ def untried(
         if name and line:
             found += _kubernetes(name, line, TOGETHER[name][line], minors)
             if name == _DRA_DRIVER:
-                found += _gpu_operator(line, (gpu_operator or {}).get("version"))
+                brought = gpu_operator if gpu_operator and gpu_operator.get("enabled") is not False else {}
+                found += _gpu_operator(line, brought.get("version"))
     return found

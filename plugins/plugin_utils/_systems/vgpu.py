@@ -44,7 +44,7 @@ __all__ = ["request"]
 _DEVICE_PLUGIN_LABEL = "nvidia.com/gpu.deploy.device-plugin"
 _OFF = (
     f"set rdma_vgpu.stop_device_plugin: true, which labels the nodes {_DEVICE_PLUGIN_LABEL}=false, or switch it off for the whole cluster "
-    "(rdma_gpu_operator, devicePlugin.enabled: false)"
+    "(rdma_gpu_operator.device_plugin: false)"
 )
 # The most memory, in GiB, that a GPU of a generation has.
 _MEMORY = {
@@ -164,7 +164,8 @@ def _other_plugin(
     wish = next((each for each in wishes if each), None)
     if _device_plugin_off(wish):
         return [], []
-    there = wish is not None or "nvidia.com" in (served or {})
+    # enabled: false brings no operator, and leaves the one that is there
+    there = (wish is not None and wish.get("enabled") is not False) or "nvidia.com" in (served or {})
     views = {host: (nodes or {}).get(site["node_names"].get(host, host), {}).get("labels") or {} for host in hosts}
     on = [host for host, labels in views.items() if labels.get(_DEVICE_PLUGIN_LABEL) != "false"]
     if there and on:

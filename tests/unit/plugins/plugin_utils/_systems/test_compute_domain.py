@@ -188,6 +188,11 @@ def test_the_gpu_operators_device_plugin_keeps_the_gpus() -> None:
     assert "serves the same GPUs" in problem
     for off in ({"device_plugin": False}, {"values": {"devicePlugin": {"enabled": False}}}):
         assert asked(gb200(gpus=True), gpu_operator=off)["problems"] == []
+    # which installs nothing, and removes nothing
+    for groups, count in (({}, 0), ({"nvidia.com": ["v1"]}, 1)):
+        served = {**SERVED, **groups}
+        found = asked(gb200(gpus=True), gpu_operator={**OPERATOR, "enabled": False}, served=served)
+        assert len(found["problems"]) == count, found["problems"]
 
 
 def test_the_root_of_the_driver_follows_how_it_is_installed() -> None:

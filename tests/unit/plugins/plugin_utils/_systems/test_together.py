@@ -91,6 +91,7 @@ def test_two_releases_that_are_not_published_together_are_warned_of(
     found = untried(charts, None, {"version": operator})
     assert len(found) == bool(said)
     assert not said or said in found[0]
+    assert untried(charts, None, {"version": operator, "enabled": False}) == []
 
 
 def test_every_request_is_looked_at() -> None:

@@ -327,6 +327,7 @@ def test_the_gpu_operators_device_plugin_is_refused_with_the_way_out() -> None:
         {"served": {"apps": ["v1"]}},
         # nobody wishes for the operator
         {"gpu_operator": {}},
+        {"gpu_operator": {**OPERATOR, "enabled": False}},
     ],
 )
 def test_a_device_plugin_that_is_off_on_those_nodes_is_taken(told: Json) -> None:
