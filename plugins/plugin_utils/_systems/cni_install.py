@@ -56,8 +56,10 @@ def cni_directories(site: Site, wish: t.Mapping[str, t.Any]) -> tuple[CniDirecto
     """(directories as wished, else of the nodes, what is wrong). One DaemonSet mounts one directory, so that all nodes have the same."""
     by_place: dict[CniDirectories, list[str]] = {}
     for host, facts in sorted(site["facts"].items()):
-        place, distribution = _directories(facts or {})
-        by_place.setdefault(place, []).append(f"{host} ({distribution})")
+        runtime = (facts or {}).get("runtime")
+        if runtime:
+            place, distribution = _directories(runtime)
+            by_place.setdefault(place, []).append(f"{host} ({distribution})")
     given = CniDirectories(str(wish.get("cni_conf_dir") or ""), str(wish.get("cni_bin_dir") or ""))
     first = next(iter(sorted(by_place)), USUAL) if by_place else USUAL
     if len(by_place) > 1 and not all(given):
@@ -114,9 +116,8 @@ def rollout_wait(item: Json) -> Wait:
     }
 
 
-def _directories(facts: t.Mapping[str, t.Any]) -> tuple[CniDirectories, str]:
+def _directories(runtime: t.Mapping[str, t.Any]) -> tuple[CniDirectories, str]:
     """(where CNI is on a node, its distribution). That of a distribution stays when it is updated, while its containerd is told another."""
-    runtime = facts.get("runtime") or {}
     distribution = str(runtime.get("distribution"))
     # Debian's containerd has its plugins in /usr/lib/cni
     own = (runtime.get("containerd") or {}).get("cni") or {}

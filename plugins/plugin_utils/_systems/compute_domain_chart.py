@@ -197,9 +197,9 @@ def kubelet_paths(release: Version, hosts: t.Sequence[str], site: Site) -> tuple
     """(values for kubelets in another directory, what is wrong)."""
     by_root: dict[str, list[str]] = {}
     for host in hosts:
-        if host in site["facts"]:
-            distribution = (site["facts"][host].get("runtime") or {}).get("distribution")
-            by_root.setdefault(kubelet_root(distribution), []).append(host)
+        runtime = site["facts"].get(host, {}).get("runtime")
+        if runtime:
+            by_root.setdefault(kubelet_root(runtime.get("distribution")), []).append(host)
     if len(by_root) > 1:
         words = "; ".join(f"{root}: {named('host', own)}" for root, own in sorted(by_root.items()))
         return {}, [

@@ -96,10 +96,12 @@ def _hosts(wish: Json, site: Site) -> tuple[list[str], list[str], list[str]]:
 
 
 def _distributions(site: Site, hosts: t.Iterable[str]) -> dict[str, list[str]]:
+    """Hosts by distribution; those of which it is not known are of none."""
     found: dict[str, list[str]] = {}
     for host in hosts:
-        runtime = site["facts"].get(host, {}).get("runtime") or {}
-        found.setdefault(str(runtime.get("distribution") or "none"), []).append(host)
+        runtime = site["facts"].get(host, {}).get("runtime")
+        if runtime:
+            found.setdefault(str(runtime.get("distribution") or "none"), []).append(host)
     return found
 
 

@@ -312,6 +312,11 @@ def test_kubelets_in_two_directories_are_refused() -> None:
     site["facts"]["gb200-2"]["runtime"]["distribution"] = "k0s"
     (problem,) = asked(site)["problems"]
     assert "/var/lib/k0s/kubelet: host gb200-2" in problem
+    # of which nobody knows where its own is
+    del site["facts"]["gb200-1"]["runtime"]
+    found = asked(site)
+    assert found["problems"] == []
+    assert "kubeletPluginsDirectoryPath" in values(found)["kubeletPlugin"]
 
 
 def test_a_mirror_and_a_secret_are_used() -> None:

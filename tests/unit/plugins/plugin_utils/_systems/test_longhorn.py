@@ -576,6 +576,22 @@ def test_the_kubelets_directory_follows_the_distribution(distribution: str, root
     assert "host ib-a100-1" in said
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_a_host_of_which_nothing_is_known_has_no_kubelet_of_its_own(known: bool) -> None:
+    """It only uses volumes, and is warned of where its facts do not tell of storage."""
+    site = the_site()
+    for facts in site["facts"].values():
+        facts["runtime"]["distribution"] = "k0s"
+    if known:
+        del site["facts"]["ib-a100-2"]["runtime"]
+    else:
+        del site["facts"]["ib-a100-2"]
+    found = asked(site, groups=["ib-v100"])
+    assert found["problems"] == []
+    assert values(found)["csi"] == {"kubeletRootDir": "/var/lib/k0s/kubelet"}
+    assert any("host ib-a100-2 cannot use volumes" in text for text in found["warnings"]) is not known
+
+
 # --- the table of wishes ----------------------------------------------------------------------------------------------
 
 

@@ -206,6 +206,11 @@ def test_nodes_of_two_distributions_are_refused_unless_paths_are_given() -> None
     assert "/var/lib/rancher/k3s/agent/etc/cni/net.d and /var/lib/rancher/k3s/data/cni on ib-a100-2 (k3s)" in wrong[0]
     given = {"cni_conf_dir": "/cni/conf", "cni_bin_dir": "/cni/bin"}
     assert cni_directories(site, given) == (("/cni/conf", "/cni/bin"), [])
+    # of which nobody knows where its own are
+    for host in set(site["facts"]) - {"ib-a100-2"}:
+        del site["facts"][host]["runtime"]
+    directories, wrong = cni_directories(site, {})
+    assert (directories.programs, wrong) == ("/var/lib/rancher/k3s/data/cni", [])
 
 
 def test_wishes_reach_the_pods() -> None:
