@@ -181,13 +181,13 @@ def node_pod(
         "serviceAccountName": account,
         "priorityClassName": str(wish.get("priority_class") or _INSTALLED["priority_class"]),
         "nodeSelector": {"kubernetes.io/os": "linux"},
-        "tolerations": wish.get("tolerations") or _INSTALLED["tolerations"],
+        "tolerations": wish.get("tolerations", _INSTALLED["tolerations"]),
         "terminationGracePeriodSeconds": 10,
         "containers": [
             {
                 "name": name,
                 "imagePullPolicy": "IfNotPresent",
-                "resources": wish.get("resources") or _INSTALLED["resources"],
+                "resources": wish.get("resources", _INSTALLED["resources"]),
                 "securityContext": {
                     "runAsUser": 0,
                     "allowPrivilegeEscalation": False,

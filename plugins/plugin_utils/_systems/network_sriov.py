@@ -223,7 +223,7 @@ def _plugin_pod(slug: str, config: str, kubelet: str, site: Site, rollout: t.Map
         "args": ["--log-dir=sriovdp", "--log-level=2"],
         # it reads the host's PCI tree and makes sockets in the kubelet's directory
         "securityContext": {"privileged": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "resources": rollout.get("resources") or _DEFAULTS["resources"],
+        "resources": rollout.get("resources", _DEFAULTS["resources"]),
         "volumeMounts": [
             *({"name": volume, "mountPath": inside} for volume, _outside, inside, _kind in paths),
             {"name": "config", "mountPath": "/etc/pcidp", "readOnly": True},
@@ -234,7 +234,7 @@ def _plugin_pod(slug: str, config: str, kubelet: str, site: Site, rollout: t.Map
         "automountServiceAccountToken": False,
         "priorityClassName": str(rollout.get("priority_class") or _DEFAULTS["priority_class"]),
         "nodeSelector": {CLASS_LABEL: slug},
-        "tolerations": rollout.get("tolerations") or _DEFAULTS["tolerations"],
+        "tolerations": rollout.get("tolerations", _DEFAULTS["tolerations"]),
         "containers": [container],
         "volumes": [
             *({"name": volume, "hostPath": {"path": outside, **kind}} for volume, outside, _inside, kind in paths),

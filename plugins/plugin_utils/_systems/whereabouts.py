@@ -133,7 +133,7 @@ def _reconciler(namespace: str, image: str, wish: t.Mapping[str, t.Any], site: S
     pod: Json = {
         "serviceAccountName": "whereabouts",
         "nodeSelector": {"kubernetes.io/os": "linux"},
-        "tolerations": wish.get("tolerations") or defaults_of("rdma_whereabouts", "tolerations"),
+        "tolerations": wish.get("tolerations", defaults_of("rdma_whereabouts", "tolerations")),
         "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [
             {

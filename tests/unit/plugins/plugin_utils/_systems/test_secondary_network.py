@@ -500,6 +500,24 @@ def test_the_plugin_alone_offers_the_plan_under_names_of_its_own() -> None:
     assert pod["nodeSelector"][CLASS_LABEL].startswith("roce-rails-")
 
 
+@pytest.mark.parametrize("rows", [[], [{"key": "nvidia.com/gpu", "operator": "Exists"}]])
+def test_what_is_installed_tolerates_what_is_wished_for(rows: list[Json]) -> None:
+    """Also nothing: none of it is on a tainted node then."""
+    given = {"install": True, "tolerations": rows, "resources": {}}
+    found = sane(
+        roce(
+            HOSTDEV,
+            wishes=NO_SHARES,
+            wish={"multus": given, "whereabouts": given, "rollout": {"tolerations": rows, "resources": {}}},
+        )
+    )
+    pods = [
+        item["spec"]["template"]["spec"] for item in found["objects"] if item["kind"] in ("DaemonSet", "Deployment")
+    ]
+    assert [pod["tolerations"] for pod in pods] == [rows] * 4
+    assert [pod["containers"][0]["resources"] for pod in pods].count({}) == 3
+
+
 def test_two_networks_of_a_group_share_one_plugin() -> None:
     other = {**HOSTDEV, "name": "other", "ipam": {**ADDRESSES, "range": "10.21.0.0/16"}}
     assert len(of_kind(sane(roce(HOSTDEV, other, wishes=NO_SHARES)), "DaemonSet")) == 1
