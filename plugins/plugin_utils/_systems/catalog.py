@@ -49,7 +49,13 @@ SYSTEMS = (
     System("gpu_operator", "rdma_gpu_operator", False, ("device_plugin",), ("installed", "rollout")),
     System("compute_domain", "rdma_compute_domain", True, (), _OF_GPUS),
     # Pods ask for what a device plugin offers, and pools are for the nodes that it labels
-    System("secondary_network", "rdma_networks", True, ("device_plugin",), ("served", "nodes", "service_cidrs")),
+    System(
+        "secondary_network",
+        "rdma_networks",
+        True,
+        ("device_plugin",),
+        ("installed", "served", "nodes", "service_cidrs"),
+    ),
     # its Pods select nodes by the labels that the device plugin's rollout sets
     System("vgpu", "rdma_vgpu", False, ("device_plugin",), (*_OF_GPUS, "hypernodes")),
     System("topology", "rdma_topology", False, ()),

@@ -12,7 +12,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import MULTUS, SPIDERPOOL, WHEREABOUTS
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.images import DIGEST, MOVING, is_pinned, tag_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_release
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import parsed
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import CniDirectories, cni_directories
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import Findings, Network
@@ -30,8 +30,11 @@ def section(wish: t.Mapping[str, t.Any], name: str) -> Json:
     return {key: value for key, value in (wish.get(name) or {}).items() if value is not None}
 
 
-def check_releases(wish: t.Mapping[str, t.Any], found: Findings) -> None:
-    """What is installed is of a whole release: every node runs the same, also the one that comes next year."""
+def check_releases(wish: t.Mapping[str, t.Any], installed: t.Mapping[str, Json], found: Findings) -> None:
+    """What is installed is of a whole release: every node runs the same, also the one that comes next year.
+
+    installed: Helm releases that the cluster has.
+    """
     for name, known in (("multus", MULTUS), ("whereabouts", WHEREABOUTS), ("spiderpool", SPIDERPOOL)):
         own = section(wish, name)
         if not own.get("install"):
@@ -45,6 +48,31 @@ def check_releases(wish: t.Mapping[str, t.Any], found: Findings) -> None:
         if not image and version is not None and parsed(version) is None:
             example = known.rpartition(":")[2]
             found.problem(f"rdma_{name}.version {version} is not a complete release: name one, such as {example}")
+
+    spiderpool = section(wish, "spiderpool")
+    release = parsed(spiderpool.get("version") or SPIDERPOOL)
+    if spiderpool.get("install") and release and "spiderpool" in installed:
+        _check_spiderpool(installed["spiderpool"].get("version"), release, found)
+
+
+def _check_spiderpool(version: t.Any, release: Version, found: Findings) -> None:
+    """The way from what is there. version: of Helm's release."""
+    there = parsed(version)
+    if there is None:
+        found.problem(
+            f"Helm release spiderpool has version {version!s:.40}, which is not a complete release: nobody can tell whether {release.text} is "
+            "newer; upgrade it by hand to a release first"
+        )
+    elif (there.line, there.patch) > (release.line, release.patch):
+        found.problem(
+            f"Spiderpool {there.text} is installed and rdma_spiderpool.version is {release.text}, which is older: its definitions do not go "
+            f"back; set {there.text} or newer"
+        )
+    elif there.line != release.line:
+        found.warn(
+            f"Spiderpool goes from {there.text} to {release.text}: Helm leaves the definitions of the chart as they are, so apply those of "
+            f"{release.text} first (helm show crds)"
+        )
 
 
 def _pinned(image: str) -> bool:

@@ -107,12 +107,14 @@ def request(
     served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None,
     nodes: t.Optional[t.Mapping[str, Json]] = None,
     service_cidrs: t.Optional[t.Sequence[str]] = None,
+    installed: t.Optional[t.Mapping[str, Json]] = None,
 ) -> Request:
     """What the secondary networks of all groups ask of the cluster.
 
     wish: {multus, whereabouts, spiderpool, rollout, cidrs}, each as the variable rdma_* of that name (rdma_cluster_cidrs) has it, or
     nothing. The networks themselves are wishes of the groups (rdma_networks). served: versions of the cluster by API group; nodes:
-    {node: {addresses, pod_cidrs}}; service_cidrs: networks of Services; each None where nobody has looked.
+    {node: {addresses, pod_cidrs}}; service_cidrs: networks of Services; installed: {Helm release: {version}}; each None where nobody has
+    looked.
     """
     result = empty_request(_SYSTEM)
     networks = _networks(site)
@@ -132,7 +134,7 @@ def request(
     )
     check_pools(pools, {**site["cidrs"], **section(wish, "cidrs")}, site, nodes, service_cidrs, found, kept)
     check_multus(wish, [each.network for each in planned], site, served, found)
-    check_releases(wish, found)
+    check_releases(wish, installed or {}, found)
     check_whereabouts(wish, [each.network for each in planned], served, found)
     directories = directories_of(wish, site, found)
     result["problems"], result["warnings"] = found.problems, found.warnings

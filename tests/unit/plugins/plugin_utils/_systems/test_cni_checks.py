@@ -10,6 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import SPIDERPOOL, SPIDERPOOL_CHARTS
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.secondary_network import request
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import a_site
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.network_sites import (
     IB,
@@ -182,6 +183,31 @@ def test_what_is_installed_is_waited_for() -> None:
     ]
     order = [item["kind"] for item in found["objects"]]
     assert order.index("DaemonSet") < order.index("NetworkAttachmentDefinition")
+
+
+@pytest.mark.parametrize(
+    ("there", "wished", "said"),
+    [
+        ("1.2.2", "1.2.2", None),
+        ("1.2.1", "1.2.2", None),
+        ("1.1.4", "1.2.2", "apply those of 1.2.2 first (helm show crds)"),
+        ("1.2.2", "1.2.1", "Spiderpool 1.2.2 is installed and rdma_spiderpool.version is 1.2.1, which is older"),
+        ("1.10.0", "1.2.2", "set 1.10.0 or newer"),
+        ("1.3.0-rc1", "1.2.2", "which is not a complete release"),
+    ],
+)
+def test_spiderpool_does_not_go_back(there: str, wished: str, said: str | None) -> None:
+    network = {"name": "ib", "kind": "spiderpool", "ipam": {"range": "10.20.0.0/24"}}
+    site = networked_site({"ib": networked(IB, network)})
+    wish = {"multus": {"install": True}, "spiderpool": {"install": True, "version": wished}}
+    installed = {"spiderpool": {"chart": "spiderpool", "version": there, "namespace": "spiderpool", "values": {}}}
+    before, found = asked(wish, site), request(wish, site, installed=installed)
+    more = [text for text in found["problems"] + found["warnings"] if text not in before["warnings"]]
+    assert len(more) == bool(said)
+    assert said is None or said in more[0]
+    assert bool(found["problems"]) is bool(said and "helm show" not in said)
+    # it is not asked for
+    assert request({"multus": {"install": True}}, site, installed=installed)["problems"] == []
 
 
 def test_spiderpool_takes_nothing_of_others_along_when_it_is_uninstalled() -> None:
