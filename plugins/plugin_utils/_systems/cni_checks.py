@@ -13,6 +13,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import M
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.images import DIGEST, MOVING, is_pinned, tag_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_release
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import owned
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import CniDirectories, cni_directories
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import Findings, Network
@@ -24,6 +25,16 @@ _NO_WHEREABOUTS_SINCE = (25, 10)
 # Distributions that can bring a Multus of their own.
 _WITH_MULTUS = {"rke2": "cni: multus in its configuration", "k0s": "an extension", "microk8s": "its addon multus"}
 WHOLE_POLICY = "spec.secondaryNetwork of the NicClusterPolicy"
+
+# What a wish stands for, by value of Spiderpool's chart.
+_OWNED = {
+    "global.cniBinHostPath": "set rdma_multus.cni_bin_dir instead",
+    "global.cniConfHostPath": "set rdma_multus.cni_conf_dir instead",
+    "global.imageRegistryOverride": "set rdma_rollout.registry instead",
+    "multus.multusCNI.install": "set rdma_spiderpool.multus instead, since a cluster has one Multus",
+    "rdma.rdmaSharedDevicePlugin.install": "take it out: the plan's device plugin offers the same ports",
+    "spiderpoolController.podResourceInject.enabled": "set rdma_spiderpool.inject instead",
+}
 
 
 def section(wish: t.Mapping[str, t.Any], name: str) -> Json:
@@ -50,8 +61,12 @@ def check_releases(wish: t.Mapping[str, t.Any], installed: t.Mapping[str, Json],
             found.problem(f"rdma_{name}.version {version} is not a complete release: name one, such as {example}")
 
     spiderpool = section(wish, "spiderpool")
+    if not spiderpool.get("install"):
+        return
+    for text in owned("rdma_spiderpool.values", spiderpool.get("values") or {}, _OWNED):
+        found.problem(text)
     release = parsed(spiderpool.get("version") or SPIDERPOOL)
-    if spiderpool.get("install") and release and "spiderpool" in installed:
+    if release and "spiderpool" in installed:
         _check_spiderpool(installed["spiderpool"].get("version"), release, found)
 
 

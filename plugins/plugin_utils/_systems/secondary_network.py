@@ -348,6 +348,10 @@ def _add_spiderpool(
     }
     if site["registry"]:
         values["global"]["imageRegistryOverride"] = site["registry"]
+    if site["pull_secrets"]:
+        pulled = {"image": {"imagePullSecrets": list(site["pull_secrets"])}}
+        parts = ("spiderpoolAgent", "spiderpoolController", "spiderpoolInit", "plugins")
+        values = merged(values, dict.fromkeys(parts, pulled))
     chart: Chart = {
         "release": "spiderpool",
         "namespace": str(spiderpool.get("namespace") or defaults_of("rdma_spiderpool", "namespace")),
@@ -357,10 +361,6 @@ def _add_spiderpool(
         "values": merged(values, spiderpool.get("values") or {}),
         "privileged": True,
     }
-    for part in ("spiderpoolAgent", "spiderpoolController", "spiderpoolInit", "plugins"):
-        if site["pull_secrets"]:
-            own = chart["values"].setdefault(part, {}).setdefault("image", {})
-            own.setdefault("imagePullSecrets", list(site["pull_secrets"]))
     result["charts"].append(chart)
     if version == SPIDERPOOL:
         result["images"] += [mirrored(image, site["registry"]) for image in SPIDERPOOL_IMAGES]

@@ -210,6 +210,23 @@ def test_spiderpool_does_not_go_back(there: str, wished: str, said: str | None) 
     assert request({"multus": {"install": True}}, site, installed=installed)["problems"] == []
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"multus": {"multusCNI": {"install": True}}}, "multus.multusCNI.install: set rdma_spiderpool.multus instead"),
+        ({"rdma": {"rdmaSharedDevicePlugin": {"install": True}}}, "the plan's device plugin offers the same ports"),
+        ({"global": {"cniBinHostPath": "/opt/cni/bin"}}, "global.cniBinHostPath: set rdma_multus.cni_bin_dir instead"),
+        ({"multus": {"multusCNI": {"log": {"logLevel": "info"}}}, "rdma": None, "global": {"x": 1}}, None),
+    ],
+)
+def test_values_of_spiderpool_go_round_no_wish(values: Json, said: str | None) -> None:
+    network = {"name": "ib", "kind": "spiderpool", "ipam": {"range": "10.20.0.0/24"}}
+    site = networked_site({"ib": networked(IB, network)})
+    found = asked({"multus": {"install": True}, "spiderpool": {"install": True, "values": values}}, site)["problems"]
+    assert len(found) == bool(said)
+    assert said is None or said in found[0]
+
+
 def test_spiderpool_takes_nothing_of_others_along_when_it_is_uninstalled() -> None:
     """Its hook would delete the pools, endpoints and definitions of everybody, and those of the SR-IOV operator."""
     network = {"name": "ib", "kind": "spiderpool", "ipam": {"range": "10.20.0.0/24"}}
@@ -234,5 +251,10 @@ def test_spiderpool_comes_without_a_multus_and_a_device_plugin_of_its_own() -> N
     assert chart["values"]["global"]["imageRegistryOverride"] == "mirror.example.com"
     assert chart["values"]["global"]["x"] == 1
     assert chart["values"]["spiderpoolAgent"]["image"]["imagePullSecrets"] == ["pull"]
+    # Helm's word for what is to be as if the chart had it not
+    nothing = {"spiderpoolAgent": None, "plugins": {"image": None}}
+    (chart,) = sane(asked({**wish, "spiderpool": {"install": True, "values": nothing}}, site))["charts"]
+    assert {key: chart["values"][key] for key in nothing} == nothing
+    assert chart["values"]["spiderpoolInit"]["image"]["imagePullSecrets"] == ["pull"]
     other = sane(asked({**wish, "spiderpool": {"install": True, "version": "1.1.2"}}, site))
     assert any("images of Spiderpool 1.1.2 are not known here" in text for text in other["warnings"])
