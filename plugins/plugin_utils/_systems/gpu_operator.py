@@ -54,6 +54,7 @@ _OWNED = {
     "driver.nvidiaDriverCRD": "take it out: NVIDIADriver objects have other settings than those that are checked against the hosts",
     "driver.rdma": f"set {VARIABLE}.rdma and .use_host_mofed instead, which are checked against the hosts",
     "driver.upgradePolicy.autoUpgrade": f"set {VARIABLE}.driver.auto_upgrade instead",
+    "driver.usePrecompiled": f"set {VARIABLE}.driver.precompiled instead, which is checked against gds and gdrcopy",
     "driver.useOpenKernelModules": f"set {VARIABLE}.kernel_module_type instead, which is checked against the GPUs",
     "driver.version": f"set {VARIABLE}.driver.version instead",
     "gdrcopy.enabled": f"set {VARIABLE}.gdrcopy instead",
@@ -214,12 +215,15 @@ def request(
         found["warnings"].append(
             f"no host of {', '.join(groups) or 'any group'} has an NVIDIA GPU: the operator would have nothing to do there"
         )
-    _add_chart(found, given, site, release, chart_values(release, given, site, plan, env))
+    kernels = sorted({host.release for host in plan.brought} - {""})
+    _add_chart(found, given, site, release, chart_values(release, given, site, plan, env), kernels)
     found["summary"] = _summary(release, there, hosts, plan, env, given)
     return found
 
 
-def _add_chart(found: Request, wish: Json, site: Site, release: Version, values: Json) -> None:
+def _add_chart(
+    found: Request, wish: Json, site: Site, release: Version, values: Json, kernels: t.Sequence[str]
+) -> None:
     chart, repository = chart_place(wish, "gpu-operator", CHARTS)
     found["charts"] = [
         {
@@ -242,7 +246,7 @@ def _add_chart(found: Request, wish: Json, site: Site, release: Version, values:
         "value": "ready",
     }
     found["waits"] = [rolled_out("Deployment", _NAMESPACE, "gpu-operator"), policy]
-    found["images"], careful = chart_images(release, wish, site, values)
+    found["images"], careful = chart_images(release, wish, site, values, kernels)
     found["warnings"] += careful
 
 

@@ -137,8 +137,10 @@ def chart_values(release: Version, wish: Json, site: Site, plan: DriverPlan, env
     return merged(merged(values, _mirror_values(release, site)), wish["values"])
 
 
-def chart_images(release: Version, wish: Json, site: Site, values: Json) -> tuple[list[str], list[str]]:
-    """(images, warnings)."""
+def chart_images(
+    release: Version, wish: Json, site: Site, values: Json, kernels: t.Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """(images, warnings). kernels: of the hosts whose driver the operator brings."""
     line = GPU_LINES[release.line]
     found: set[str] = set()
     warnings = []
@@ -148,9 +150,12 @@ def chart_images(release: Version, wish: Json, site: Site, values: Json) -> tupl
         if not (_SWITCHES.get(component, True) if on is None else on):
             continue
         tags = [str(value_at(values, f"{component}.version") or tag or f"v{release.text}")]
+        if component == "driver" and wish["driver"]["precompiled"]:
+            # one for each kernel (controllers/object_controls.go, resolveDriverTag())
+            tags = [f"{tags[0]}-{kernel}" for kernel in kernels] or tags
         if component in ("driver", "gds", "gdrcopy"):
             # the operator adds what /etc/os-release of the node says
-            tags = [f"{tags[0]}-{name}" for name in wish["driver"]["distributions"]] or tags
+            tags = [f"{tag}-{name}" for tag in tags for name in wish["driver"]["distributions"]] or tags
         found |= {mirrored(f"{_REGISTRY}/{_place(component, release)}:{each}", site["registry"]) for each in tags}
     if value_at(values, "driver.enabled") and not wish["driver"]["distributions"]:
         warnings.append(

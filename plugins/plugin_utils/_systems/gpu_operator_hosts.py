@@ -105,7 +105,7 @@ def _host(name: str, facts: Json, wish: t.Any) -> t.Optional[Host]:
         hcas=any(device["kind"] in ("pf", "vf", "sf") for device in facts["devices"]),
         page_size=kernel["page_size"] or 0,
         legacy=bool(kernel["modules"].get("nv_peer_mem", {}).get("loaded")),
-        release=str(kernel["release"]),
+        release=str(kernel["release"] or ""),
     )
 
 
@@ -161,6 +161,12 @@ def _module_problems(wish: Json, brought: t.Sequence[Host]) -> list[str]:
     if wish["gds"] and (old or asked == "proprietary"):
         problems.append(
             f"{VARIABLE}.gds needs the open kernel modules{' on ' + _names(old) if old else ''}: set gds: false, or kernel_module_type: auto"
+        )
+    beside = [name for name in ("gds", "gdrcopy") if wish[name]]
+    if brought and wish["driver"]["precompiled"] and beside:
+        problems.append(
+            f"{VARIABLE}.driver.precompiled is true, and so is {' and '.join(beside)}, whose kernel modules are built beside the driver: the "
+            f"operator brings no driver with both; set {VARIABLE}.{beside[0]}: false, or precompiled: false"
         )
     impossible = [host for host in old if host.wish == "dmabuf"]
     if impossible:

@@ -214,6 +214,13 @@ def test_ofed_in_a_container_is_waited_for() -> None:
         ({"gb200": GB200}, {}, {"kernel_module_type": "proprietary"}, "only the open modules drive"),
         ({"a100": A100}, {}, {"kernel_module_type": "proprietary"}, "whose modules export no DMA-BUF"),
         ({"ofed": True, "v100": V100}, {}, {"gds": True}, "gds needs the open kernel modules"),
+        (
+            {},
+            {},
+            {"gds": True, "driver": {"precompiled": True}},
+            "set rdma_gpu_operator.gds: false, or precompiled: false",
+        ),
+        ({}, {}, {"gdrcopy": True, "driver": {"precompiled": True}}, "set rdma_gpu_operator.gdrcopy: false, or"),
         ({}, {"rdma_gpudirect": "sometimes"}, {}, "rdma_gpudirect is 'sometimes'"),
     ],
 )
@@ -457,6 +464,7 @@ def test_an_upgrade_that_the_operator_cannot_do_is_refused(
             "set rdma_gpu_operator.rdma and .use_host_mofed instead",
         ),
         (GPU_OPERATOR, {"driver": {"enabled": True}}, "set rdma_gpu_operator.driver.enabled instead"),
+        (GPU_OPERATOR, {"driver": {"usePrecompiled": True}}, "set rdma_gpu_operator.driver.precompiled instead"),
         (GPU_OPERATOR, {"devicePlugin": {"enabled": False}}, "set rdma_gpu_operator.device_plugin instead"),
         (GPU_OPERATOR, {"toolkit": {"env": []}}, "set rdma_gpu_operator.toolkit.env instead"),
         (GPU_OPERATOR, {"driver": {"nvidiaDriverCRD": {"enabled": True}}}, "take it out: NVIDIADriver objects"),
@@ -529,6 +537,22 @@ def test_everything_comes_from_one_registry() -> None:
     assert all(each.startswith("mirror.example.com/all/") for each in found["images"])
     assert "mirror.example.com/all/nvidia/driver:580.126.20-rhel9.4" in found["images"]
     assert found["warnings"] == []
+
+
+def test_a_precompiled_driver_is_of_each_kernel() -> None:
+    site = the_site()
+    site["facts"]["gb200-1"]["kernel"]["release"] = "6.8.0-1020-nvidia"
+    kernels = {facts["kernel"]["release"] for facts in site["facts"].values()}
+    for more in ({}, {"distributions": ["ubuntu24.04"]}):
+        found = asked(site, driver={"version": "580", "precompiled": True, **more})
+        assert found["problems"] == []
+        end = "-ubuntu24.04" if more else ""
+        assert {each for each in found["images"] if "/driver:" in each} == {
+            f"nvcr.io/nvidia/driver:580-{kernel}{end}" for kernel in kernels
+        }
+    # it is built for none where every host has a driver of its own
+    own = the_site(bare=False)
+    assert asked(own, gds=True, driver={"precompiled": True})["problems"] == []
 
 
 def test_images_are_those_that_the_release_pulls() -> None:
