@@ -22,6 +22,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     SRIOV_PLUGIN_IMAGE,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, unknown_keys
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import is_true
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Config, Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of, engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, KUBELET_ROOTS
@@ -268,7 +269,7 @@ def _driver(release: Version, settings: t.Mapping[str, t.Any], wish: t.Mapping[s
     if wish.get("env"):
         body["env"] = [{"name": str(name), "value": _env_text(wish["env"][name])} for name in sorted(wish["env"])]
     if "force_precompiled" in wish:
-        body["forcePrecompiled"] = bool(wish["force_precompiled"])
+        body["forcePrecompiled"] = is_true(wish["force_precompiled"])
     for key, field in (("repo_config", "repoConfig"), ("cert_config", "certConfig")):
         if wish.get(key):
             body[field] = {"name": str(wish[key])}
@@ -740,8 +741,8 @@ def helm_values(settings: t.Mapping[str, t.Any]) -> Json:
     _checked_registry(settings)
     helm = settings.get("helm") or {}
     values: Json = {
-        "nfd": {"enabled": bool(helm.get("nfd", _HELM["nfd"])), "deployNodeFeatureRules": True},
-        "upgradeCRDs": bool(helm.get("upgrade_crds", _HELM["upgrade_crds"])),
+        "nfd": {"enabled": is_true(helm.get("nfd", _HELM["nfd"])), "deployNodeFeatureRules": True},
+        "upgradeCRDs": is_true(helm.get("upgrade_crds", _HELM["upgrade_crds"])),
     }
     registry, secrets = settings.get("registry"), list(settings.get("image_pull_secrets") or [])
     discovery: Json = {}

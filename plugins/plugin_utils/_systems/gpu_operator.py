@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import CHARTS, GPU_LINES, GPU_OPERATOR
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import is_true
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of, engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import value_at
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, parsed, wished_release
@@ -159,8 +160,8 @@ def _checked(release: Version, wish: Json) -> list[str]:
 def _rollout_problems(wish: Json, rollout: t.Mapping[str, t.Any]) -> list[str]:
     """Two that bring Node Feature Discovery."""
     helm = {**engine_defaults("network_operator")["helm"], **(rollout.get("helm") or {})}
-    network = rollout.get("engine") == "network_operator" and helm["install"]
-    if wish["nfd"] and network and helm["nfd"]:
+    network = rollout.get("engine") == "network_operator" and is_true(helm["install"])
+    if wish["nfd"] and network and is_true(helm["nfd"]):
         return [
             f"the Network Operator's chart brings Node Feature Discovery (rdma_rollout.helm.nfd), and so does that of the GPU Operator ({VARIABLE}.nfd): "
             "a cluster has one; set rdma_rollout.helm.nfd: false, since the GPU Operator's also looks at network cards"

@@ -338,12 +338,13 @@ def test_no_driver_unless_asked_for() -> None:
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version != "26.7.0"])
 def test_the_driver_of_the_operator_is_careful(version: str) -> None:
-    wish = {"env": {"CREATE_IFNAMES_UDEV": True}}
+    wish = {"env": {"CREATE_IFNAMES_UDEV": True}, "force_precompiled": "no"}
     for item in operator_manifests(PLAN, {"version": version, **READY, "ofed_driver": wish}).values():
         driver = item["spec"]["ofedDriver"]
         assert driver["repository"] == "nvcr.io/nvidia/mellanox"
         assert version.partition(".")[0] in driver["version"]
         assert driver["env"] == [{"name": "CREATE_IFNAMES_UDEV", "value": "true"}]
+        assert driver["forcePrecompiled"] is False
         policy = driver["upgradePolicy"]
         assert (policy["autoUpgrade"], policy["maxParallelUpgrades"], policy["safeLoad"]) == (False, 1, False)
         assert (policy["drain"]["force"], policy["drain"]["deleteEmptyDir"]) == (False, False)
@@ -489,6 +490,10 @@ def test_values_of_the_chart_are_the_users_over_ours(version: str) -> None:
     assert ("image" in mirrored["node-feature-discovery"]) is (version not in EARLY)
     other = helm_values({"version": version, "registry": "mirror.example/nv", "helm": {"nfd": False}})
     assert other["nfd"] == {"enabled": False, "deployNodeFeatureRules": True}
+    # as Ansible takes them
+    words = helm_values({"version": version, "helm": {"nfd": "no", "upgrade_crds": "false"}})
+    assert (words["nfd"]["enabled"], words["upgradeCRDs"]) == (False, False)
+    assert helm_values({"version": version, "helm": {"nfd": "yes"}})["nfd"]["enabled"] is True
     assert "node-feature-discovery" not in other
 
 

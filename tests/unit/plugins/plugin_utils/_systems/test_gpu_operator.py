@@ -427,8 +427,12 @@ def test_a_cluster_has_one_node_feature_discovery() -> None:
     (said,) = asked(rollout=both)["problems"]
     assert "set rdma_rollout.helm.nfd: false" in said
     assert asked(rollout=both, nfd=False)["problems"] == []
-    assert asked(rollout={"engine": "network_operator", "helm": {"nfd": False}})["problems"] == []
-    assert asked(rollout={"engine": "network_operator", "helm": {"install": False}})["problems"] == []
+    for off in (False, "false", "no", 0):
+        for key in ("nfd", "install"):
+            told = {"engine": "network_operator", "helm": {key: off}}
+            assert wish_problems("rdma_rollout", told) == []
+            assert asked(rollout=told)["problems"] == []
+    assert asked(rollout={"engine": "network_operator", "helm": {"nfd": "yes"}})["problems"] == [said]
     assert asked(rollout={"engine": "daemonset"})["problems"] == []
 
 
