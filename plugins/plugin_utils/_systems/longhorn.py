@@ -32,7 +32,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_nodes import (
     Spdk,
     node_findings,
-    taint_problems,
+    taint_findings,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_release import (
     RELEASE,
@@ -313,7 +313,10 @@ def request(
             f"the cluster has no {named('node', strange, len(strange))}, which would store for Longhorn: correct {VARIABLE}.nodes, or list "
             "in rdma_rollout.node_names the nodes whose names differ from their hosts'"
         )
-    found["problems"] += taint_problems(names, nodes or {}, given["tolerations"])
+    others = {site["node_names"].get(host, host) for host in using} - names
+    wrong, careful = taint_findings(names, others, nodes or {}, given["tolerations"])
+    found["problems"] += wrong
+    found["warnings"] += careful
     replicas, wrong, careful = _replicas(given, len(names))
     found["problems"] += wrong
     found["warnings"] += careful

@@ -20,7 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.node_views im
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named
 
-__all__ = ["Spdk", "node_findings", "taint_problems"]
+__all__ = ["Spdk", "node_findings", "taint_findings"]
 
 # Longhorn's documentation, V2 Data Engine, prerequisites: below 5.19, I/O errors of a volume may reboot the host.
 _V2_KERNEL, _V2_KERNEL_WISHED = (5, 19), (6, 7)
@@ -170,21 +170,43 @@ def node_findings(
     return _in_words(problems, None), _in_words(warnings, 20)
 
 
-def taint_problems(
-    storing: t.Iterable[str], nodes: t.Mapping[str, Json], tolerations: t.Sequence[t.Mapping[str, t.Any]]
-) -> list[str]:
-    """Nodes on which no Pod of Longhorn would run. storing: nodes; nodes: as cluster_state has them; tolerations: rdma_longhorn's."""
+def _untolerated(
+    names: t.Iterable[str], nodes: t.Mapping[str, Json], tolerations: t.Sequence[t.Mapping[str, t.Any]]
+) -> dict[tuple[str, str], list[str]]:
+    """{(key, taint in words): nodes}: on which no Pod of Longhorn would run."""
     found: dict[tuple[str, str], list[str]] = {}
-    for name in sorted(storing):
+    for name in sorted(names):
         for taint in nodes.get(name, {}).get("taints") or ():
             key, effect = str(taint.get("key")), taint.get("effect")
             asks = effect == "PreferNoSchedule" or key.startswith(_OF_KUBERNETES)
             if not asks and not tolerated(taint, tolerations):
                 value = f"={taint['value']}" if taint.get("value") else ""
                 found.setdefault((key, f"{key}{value}:{effect}"), []).append(name)
-    return [
-        f"{named('node', names, len(names))} {'have' if len(names) > 1 else 'has'} the taint {taint}, which rdma_longhorn.tolerations do not "
-        f"tolerate, so that no Pod of Longhorn runs there and it stores nothing: add {{key: {key}, operator: Exists}} to them, or let it not "
-        "store (rdma_longhorn.groups, .nodes)"
-        for (key, taint), names in found.items()
+    return found
+
+
+def taint_findings(
+    storing: t.Iterable[str],
+    using: t.Iterable[str],
+    nodes: t.Mapping[str, Json],
+    tolerations: t.Sequence[t.Mapping[str, t.Any]],
+) -> tuple[list[str], list[str]]:
+    """(problems, warnings): nodes on which no Pod of Longhorn would run.
+
+    storing, using: nodes; nodes: as cluster_state has them; tolerations: rdma_longhorn's.
+    """
+
+    def words(names: t.Sequence[str], most: int, taint: str) -> str:
+        have = f"{named('node', names, most)} {'have' if len(names) > 1 else 'has'} the taint {taint}"
+        return f"{have}, which rdma_longhorn.tolerations do not tolerate, so that no Pod of Longhorn runs there and"
+
+    problems = [
+        f"{words(names, len(names), taint)} it stores nothing: add {{key: {key}, operator: Exists}} to them, or let it not store "
+        "(rdma_longhorn.groups, .nodes)"
+        for (key, taint), names in _untolerated(storing, nodes, tolerations).items()
     ]
+    warnings = [
+        f"{words(names, 20, taint)} no Pod there can use volumes: add {{key: {key}, operator: Exists}} to them if some are to"
+        for (key, taint), names in _untolerated(using, nodes, tolerations).items()
+    ]
+    return problems, warnings

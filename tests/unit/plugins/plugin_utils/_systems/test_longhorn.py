@@ -291,6 +291,16 @@ def test_a_node_that_stores_and_has_a_taint_that_nobody_tolerates_is_named() -> 
     )
     for toleration in ({"key": "nvidia.com/gpu", "operator": "Exists"}, {"operator": "Exists"}, gpu):
         assert request({**given, "tolerations": [toleration]}, the_site(), nodes=cluster)["problems"] == []
+    # they only use volumes
+    cluster.update({host: {"taints": [gpu]} for host in A100})
+    found = request(
+        {**given, "groups": ["ib-v100"], "nodes": ["ib-a100-3"], "tolerations": []}, the_site(), nodes=cluster
+    )
+    (said,) = [text for text in found["warnings"] if "taint" in text]
+    assert said == (
+        "nodes ib-a100-1 and ib-a100-2 have the taint nvidia.com/gpu=present:NoSchedule, which rdma_longhorn.tolerations do not tolerate, so "
+        "that no Pod of Longhorn runs there and no Pod there can use volumes: add {key: nvidia.com/gpu, operator: Exists} to them if some are to"
+    )
     cluster["ib-v100-2"] = {"taints": [gpu]}
     (said,) = request(given, the_site(), nodes=cluster)["problems"]
     assert said.startswith("nodes ib-v100-1 and ib-v100-2 have the taint nvidia.com/gpu=present:NoSchedule, which")
