@@ -294,6 +294,10 @@ def block_size(network: Network, site: Site) -> int:
 
 def _check_size(network: Network, site: Site, pools: Pools, found: Findings) -> None:
     if network.ipam_type == "static":
+        for pool in [pool for own in pools.values() for pool in own if not pool.spans]:
+            found.problem(
+                f"{network.words}: pool {pool.name} ({pool.network}) has no address for a Pod: take a larger range, or exclude less"
+            )
         return
     hosts = group_hosts(site["plan"]["groups"][network.group])
     each = pods_per_node(network, site)

@@ -571,6 +571,10 @@ def test_a_policy_that_would_take_another_card_of_a_neighbour_is_refused() -> No
 # --- addresses ------------------------------------------------------------------------------------------------------------
 
 BAD_ADDRESSES: dict[str, tuple[Json, str]] = {
+    "static addresses that are all excluded": (
+        {"type": "static", "range": "10.30.0.0/24", "per_rail": 30, "exclude": ["10.30.0.0/25"]},
+        "pool fabric-rail1 (10.30.0.0/30) has no address for a Pod",
+    ),
     "no range": ({"range": None}, "ipam.type whereabouts needs ipam.range, such as 198.51.100.0/24"),
     "no prefix length": ({"range": "10.20.0.0"}, "ipam.range: 10.20.0.0 has no prefix length"),
     "no address": ({"range": "fabric"}, "ipam.range: fabric has no prefix length"),
