@@ -9,6 +9,7 @@ import ast
 import re
 import typing as t
 
+import jinja2
 import pytest
 import yaml
 
@@ -96,6 +97,18 @@ def test_every_system_is_asked_for_by_a_wish_that_there_is() -> None:
 )
 def test_what_is_wished_for_comes(wishes: Json, cluster: Json, found: list[str]) -> None:
     assert wished_systems(wishes, cluster) == found
+
+
+@pytest.mark.parametrize("method", ["render", "apply", "remove"])
+@pytest.mark.parametrize("wish", [{}, {"enabled": True}, {"enabled": False}, None])
+def test_a_wish_that_is_switched_off_takes_nothing_away(method: str, wish: Json | None) -> None:
+    """Also where a role is used alone: what an applied request has not, the cluster is to have no more."""
+    tasks = yaml.safe_load((ROOT / "roles" / "cluster_system" / "tasks" / "main.yml").read_text())
+    *_others, told, done = tasks
+    off = method == "apply" and bool(wish) and wish["enabled"] is False
+    for task, expected in ((told, off), (done, not off)):
+        condition = jinja2.Environment(autoescape=True).compile_expression(task["when"])
+        assert condition(cluster_system_method=method, cluster_system_wish=wish) is expected, task["name"]
 
 
 @pytest.mark.parametrize("name", ["device_plugin", "longhrn", ""])
