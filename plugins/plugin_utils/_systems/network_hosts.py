@@ -179,6 +179,8 @@ def attachments(network: Network, site: Site, found: Findings) -> list[Attachmen
                 f"{network.words} has rails: true, and the group is planned without rails: set rdma_rails of the group, which numbers "
                 "them by the GPUs"
             )
+    if network.kind in ON_A_NETDEV:
+        _check_masters(network, rails, found)
     rows: list[Attachment] = []
     for rail in rails:
         name = network.name if rail is None else f"{network.name}-rail{rail}"
@@ -187,6 +189,21 @@ def attachments(network: Network, site: Site, found: Findings) -> list[Attachmen
         else:
             rows.append(Attachment(name, rail, None, None, link_of(group), rail))
     return rows
+
+
+def _check_masters(network: Network, rails: t.Sequence[t.Optional[int]], found: Findings) -> None:
+    """Each rail has RDMA devices of its own, which are at the netdev of no other."""
+    by_master: dict[str, list[str]] = {}
+    for rail in rails:
+        master = _wished_master(network, rail)
+        if master:
+            by_master.setdefault(master, []).append(str(rail))
+    for master, own in by_master.items():
+        if len(own) > 1:
+            found.problem(
+                f"{network.words}: rails {', '.join(own)} all hang on {master}, and the devices of but one of them are there: name a netdev for "
+                "each with master: {1: eth1, 2: eth2, ...}, or leave master out to take the plan's"
+            )
 
 
 def _rail_of(group: Group, master: str) -> t.Optional[int]:
@@ -204,7 +221,9 @@ def _on_netdevs(network: Network, site: Site, name: str, rail: t.Optional[int], 
         return [Attachment(name, rail, None, wished, _link_type(site, group_hosts(group), wished, link), serves)]
     if isinstance(network.wish.get("master"), t.Mapping):
         found.problem(
-            f"{network.words}: master names no netdev for rail {rail}; add it, or leave master out to take the plan's"
+            f"{network.words}: master names netdevs of rails, and the network has none: set rails: true, or name one netdev"
+            if rail is None
+            else f"{network.words}: master names no netdev for rail {rail}; add it, or leave master out to take the plan's"
         )
         return []
     by_class: dict[str, dict[str, list[str]]] = {}

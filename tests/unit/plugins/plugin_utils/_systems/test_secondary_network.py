@@ -273,6 +273,18 @@ REFUSED: dict[str, tuple[t.Callable[[], Request], str]] = {
         ),
         "both make the annotation of Pods cni.spidernet.io/rdma-resource-inject: fabric: give them names of their own",
     ),
+    "one netdev for all rails": (
+        lambda: roce({**MACVLAN, "master": "enp11s0f0np0"}),
+        "rails 1, 2, 3, 4, 5, 6, 7, 8 all hang on enp11s0f0np0, and the devices of but one of them are there",
+    ),
+    "one netdev for two rails": (
+        lambda: roce({**MACVLAN, "master": {**{rail: f"eth{rail}" for rail in range(1, 8)}, 8: "eth7"}}),
+        "rails 7, 8 all hang on eth7",
+    ),
+    "netdevs of rails without rails": (
+        lambda: roce({"name": "one", "kind": "macvlan", "master": {1: "eth1"}, "ipam": ONE}),
+        "master names netdevs of rails, and the network has none: set rails: true, or name one netdev",
+    ),
     "ipoib on an Ethernet netdev": (
         lambda: roce({"name": "ib", "kind": "ipoib", "rails": True, "ipam": ADDRESSES}),
         "ipoib cannot hang on enp11s0f0np0, which is an Ethernet netdev. Take kind: macvlan",
