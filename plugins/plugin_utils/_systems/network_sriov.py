@@ -102,6 +102,13 @@ def _planned(
 ) -> dict[t.Optional[int], str]:
     """The resources of the plan's configuration of the SR-IOV device plugin, by rail; what rules it out goes to the findings."""
     resources: dict[t.Optional[int], str] = {}
+    rails = shared_resource(group, None)
+    if len(rails) > 1 and not network.rails:
+        found.problem(
+            f"{network.words}: the group has a resource for each rail ({some(rails)}), and a network takes functions of one: rails: true makes "
+            "a network for each rail; or name one with resource"
+        )
+        return {}
     for entry in group["classes"]:
         sriov = entry["sriov"]
         if not sriov["config"]:

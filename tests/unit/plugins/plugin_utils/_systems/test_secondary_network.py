@@ -297,6 +297,15 @@ REFUSED: dict[str, tuple[t.Callable[[], Request], str]] = {
         lambda: roce({"name": "one", "kind": "macvlan", "ipam": ONE}),
         "a network hangs on one: name it with master; rails: true makes a network for each rail",
     ),
+    "functions of no rail with rails": (
+        lambda: roce({"name": "one", "kind": "hostdevice", "ipam": ONE}, wishes=NO_SHARES),
+        "the group has a resource for each rail (rdma/shared_cx5_gpu1, rdma/shared_cx5_gpu2, rdma/shared_cx5_gpu3 and 5 more), and a network "
+        "takes functions of one: rails: true makes a network for each rail",
+    ),
+    "functions of no rail with rails, by the operator": (
+        lambda: roce({"name": "one", "kind": "sriov", "ipam": ONE}, wish={"rollout": {**OPERATOR, "sriov": ["roce"]}}),
+        "rails: true makes a network for each rail; or name one with resource",
+    ),
     "a rail without a netdev": (
         lambda: roce({**MACVLAN, "master": {1: "eth1"}}),
         "master names no netdev for rail 2",
