@@ -213,8 +213,8 @@ def _check_names(
     owners: dict[tuple[str, ...], Network] = {}
     for network, pools in standing:
         rails = rails_of(site["plan"]["groups"][network.group])
-        for name in [f"{network.name}-rail{rail}" for rail in rails] if network.rails else [network.name]:
-            owners[("network", network.namespace, name)] = network
+        made = [f"{network.name}-rail{rail}" for rail in rails] if network.rails else [network.name]
+        owners.update({("network", network.namespace, each): network for each in made})
         if network.ipam_type in _WITH_POOLS:
             owners.update({("pool of addresses", pool.name): network for own in pools.values() for pool in own})
     for each in planned:
