@@ -254,17 +254,26 @@ class Dnf(Manager):
 
     _FORMAT = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\t[%{REQUIRES} ]\\t[%{PROVIDES} ]\\n"
 
+    @staticmethod
+    def _key(name: str, arch: str, version: str) -> str:
+        """What a package is known by here: its name and architecture; its whole name where several versions can be there."""
+        plain = version.partition(":")[2]
+        if name == "gpg-pubkey":
+            return f"{name}-{plain}"
+        return f"{name}-{plain}.{arch}" if re.match(r"kernel($|-)", name) else f"{name}.{arch}"
+
+    @staticmethod
+    def _name_of(key: str) -> tuple[str, str]:
+        """(name, architecture) of what _key() made; neither a version nor what RPM calls its release has a hyphen."""
+        name, _dot, arch = key.rpartition(".")
+        return (name.rsplit("-", 2)[0] if name.startswith("kernel-") else name), arch
+
     def _rows(self) -> t.Iterator[list[str]]:
         for line in self._output("rpm", "-qa", "--queryformat", self._FORMAT).splitlines():
             fields = line.split("\t")
             if len(fields) == 5:
                 name, arch, version = fields[:3]
-                if re.match(r"gpg-pubkey$|kernel($|-)", name):
-                    plain = version.partition(":")[2]
-                    key = f"{name}-{plain}" if name == "gpg-pubkey" else f"{name}-{plain}.{arch}"
-                else:
-                    key = f"{name}.{arch}"
-                yield [key, version, *fields[3:]]
+                yield [self._key(name, arch, version), version, *fields[3:]]
 
     def snapshot(self) -> Snapshot:
         return Snapshot({row[0]: row[1] for row in self._rows()}, [], self.files())
@@ -299,16 +308,26 @@ class Dnf(Manager):
             "%{name}.%{arch} %{epoch}:%{version}-%{release}\n",
             *names,
         )
-        return [(words[0], words[1]) for words in (line.split() for line in text.splitlines()) if len(words) == 2]
+        found = [words for words in (line.split() for line in text.splitlines()) if len(words) == 2]
+        return [
+            (self._key(name, arch, version), version)
+            for name, arch, version in ((*words[0].rpartition(".")[::2], words[1]) for words in found)
+        ]
 
     def refresh(self) -> None:
         self._output("dnf", "--quiet", "makecache")
 
+    def _install(self, wanted: t.Sequence[tuple[str, str, str]]) -> None:
+        """wanted: (name, architecture, version)."""
+        # NAME-EPOCH:VERSION-RELEASE.ARCH; dnf goes down as well as up to it
+        names = [f"{name}-{version}.{arch}" for name, arch, version in wanted]
+        self._output("dnf", "--assumeyes", "--allowerasing", "install", *names)
+
     def change(self, install: t.Sequence[tuple[str, str]], remove: t.Sequence[str]) -> None:
-        if install:
-            # NAME-EPOCH:VERSION-RELEASE.ARCH; dnf goes down as well as up to it
-            wanted = [f"{name.rpartition('.')[0]}-{version}.{name.rpartition('.')[2]}" for name, version in install]
-            self._output("dnf", "--assumeyes", "--allowerasing", "install", *wanted)
+        # no repository has a key
+        wanted = [(*self._name_of(key), version) for key, version in install if not key.startswith("gpg-pubkey-")]
+        if wanted:
+            self._install(wanted)
         there = {row[0] for row in self._rows()}
         gone = [name for name in remove if name in there]
         if gone:
@@ -326,25 +345,23 @@ class Zypper(Dnf):
 
     def offered(self, names: t.Sequence[str]) -> list[tuple[str, str]]:
         # "S | Name | Type | Version | Arch | Repository"; what is only installed is in "(System Packages)"
-        plain = sorted({name.rpartition(".")[0] for name in names})
+        plain = sorted({self._name_of(name)[0] for name in names})
         text = self._output(
             "zypper", "--no-refresh", "search", "--details", "--match-exact", "--type", "package", *plain
         )
         rows = [[field.strip() for field in line.split("|")] for line in text.splitlines()]
+        found = [row for row in rows if len(row) == 6 and not row[5].startswith("(")]
         return [
-            (f"{row[1]}.{row[4]}", row[3] if ":" in row[3] else "0:" + row[3])
-            for row in rows
-            if len(row) == 6 and not row[5].startswith("(")
+            (self._key(name, arch, version), version)
+            for name, arch, version in ((row[1], row[4], row[3] if ":" in row[3] else "0:" + row[3]) for row in found)
         ]
 
     def refresh(self) -> None:
         self._output("zypper", "--non-interactive", "refresh")
 
-    def change(self, install: t.Sequence[tuple[str, str]], remove: t.Sequence[str]) -> None:
-        wanted = [f"{name}={version.partition(':')[2]}" for name, version in install]
-        if wanted:
-            self._output("zypper", "--non-interactive", "install", "--oldpackage", "--force-resolution", *wanted)
-        super().change([], remove)
+    def _install(self, wanted: t.Sequence[tuple[str, str, str]]) -> None:
+        names = [f"{name}.{arch}={version.partition(':')[2]}" for name, arch, version in wanted]
+        self._output("zypper", "--non-interactive", "install", "--oldpackage", "--force-resolution", *names)
 
 
 def find_manager(run: Run, lock_timeout: int, name: t.Optional[str] = None) -> Manager:

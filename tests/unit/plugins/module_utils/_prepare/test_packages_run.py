@@ -20,7 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered impor
     remember,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare import packages_run as _packages_run
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages import File, Snapshot
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages import File, Snapshot, no_way_back
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages_run import (
     Apt,
     Dnf,
@@ -642,6 +642,49 @@ def test_packages_of_rpm_have_versions_and_needs() -> None:
     needs, provides = dnf.needs()
     assert needs["rdma-clusterkit.x86_64"] == [["/bin/sh"], ["glibc"]]
     assert provides["rdma-clusterkit.x86_64"] == ["rdma-clusterkit", "udev"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Dnf, ["kernel-devel-0:5.14-1.el9.x86_64", "kernel-mft-1:4.27-1.x86_64", "rdma-clusterkit-0:48.0-1.x86_64"]),
+        (Zypper, ["kernel-devel.x86_64=5.14-1.el9", "kernel-mft.x86_64=4.27-1", "rdma-clusterkit.x86_64=48.0-1"]),
+    ],
+)
+def test_packages_that_are_known_by_their_whole_names_come_back(kind: type[Dnf], words: list[str]) -> None:
+    """What a package manager does not know would keep all others from being put back, too; and no repository has a key."""
+    said: list[list[str]] = []
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        said.append(command)
+        return 0, "", ""
+
+    install = [
+        ("gpg-pubkey-549b7549-6b0667bb", "0:549b7549-6b0667bb"),
+        ("kernel-devel-5.14-1.el9.x86_64", "0:5.14-1.el9"),
+        ("kernel-mft-4.27-1.x86_64", "1:4.27-1"),
+        ("rdma-clusterkit.x86_64", "0:48.0-1"),
+    ]
+    kind(run, 0).change(install, [])
+    assert said[0][-3:] == words
+    said.clear()
+    kind(run, 0).change(install[:1], [])
+    assert [command[0] for command in said] == ["rpm"]
+
+
+def test_a_way_back_to_packages_that_are_known_by_their_whole_names() -> None:
+    rows = "kernel-mft\tx86_64\t0:4.27-1\t\t\n"
+    dnf = Dnf(lambda command: (0, rows if command[0] == "rpm" else "kernel-mft.x86_64 0:4.27-1\n", ""), 0)
+    installed = dict(dnf.snapshot().packages)
+    assert no_way_back(installed, dnf.offered(sorted(installed))) == []
+    asked: list[list[str]] = []
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        asked.append(command)
+        return 0, "v  | kernel-mft | package | 4.27-1 | x86_64 | Main\n", ""
+
+    assert no_way_back(installed, Zypper(run, 0).offered(sorted(installed))) == []
+    assert asked[0][-1] == "kernel-mft"
 
 
 def test_what_the_driver_needs_and_others_upgrade_meanwhile_is_not_taken_back(tmp_path: Path, small: Small) -> None:
