@@ -446,8 +446,13 @@ class _Run:
         files, diff = list(change.files), list(change.diff)
         written = False
         wanted = drop_in(rlimit)
-        if ours != wanted and (ours is not None or not (reaches(memlock, rlimit) and reaches(unit, rlimit))):
+        due = ours != wanted and (ours is not None or not (reaches(memlock, rlimit) and reaches(unit, rlimit)))
+        restart = due or bool(change.files or change.reasons) or not reaches(memlock, rlimit)
+        # ours does not help against it, and no restart does; one for another reason would take what the daemon has
+        counts = due if unit is None else restart and not reaches(unit, rlimit)
+        if counts:
             self._refuse_later_drop_in(daemon)
+        if due:
             files.append((path, wanted))
             diff.append(_text_diff(path, None if ours is None else ours.decode("utf-8", "replace"), wanted.decode()))
             written = True

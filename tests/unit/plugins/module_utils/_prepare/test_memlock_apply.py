@@ -232,6 +232,38 @@ def test_a_drop_in_of_somebody_else_that_has_the_last_word(start: Start) -> None
         run(machine)
 
 
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_drop_in_of_somebody_else_that_comes_later_is_not_answered_with_restarts(
+    start: Start, restarted: bool
+) -> None:
+    """Ours is there, theirs has the last word: a restart does not raise the limit, or takes it from a daemon that has it."""
+    machine = start()
+    run(machine, method="limit")
+    later = Path(machine.unit_directory) / "containerd.service.d/zz-limits.conf"
+    later.write_text(f"[Service]\nLimitMEMLOCK={LOW}\n")
+    machine.properties = {"DropInPaths": f"{machine.root / DROP_IN} {later}"}
+    machine.command(["systemctl", "daemon-reload"])
+    if restarted:
+        machine.command(["systemctl", "restart", "containerd.service"])
+    before, starts = machine.files(), machine.starts
+    with pytest.raises(
+        MemlockError, match=r"zz-limits\.conf sets LimitMEMLOCK after 90-fabric-rdma-memlock\.conf would"
+    ):
+        run(machine, method="limit" if restarted else "spec")
+    assert (machine.files(), machine.starts) == (before, starts)
+
+
+def test_a_later_drop_in_that_is_enough_is_left_alone(start: Start) -> None:
+    machine = start()
+    later = Path(machine.unit_directory) / "containerd.service.d/zz-limits.conf"
+    later.parent.mkdir()
+    later.write_text(f"[Service]\nLimitMEMLOCK={HIGH}\n")
+    machine.properties = {"DropInPaths": str(later)}
+    machine.command(["systemctl", "daemon-reload"])
+    assert run(machine, method="limit")["daemon"]["memlock"] == LIMIT
+    assert later.exists()
+
+
 def test_a_runtime_that_is_ill_before(start: Start) -> None:
     machine = start()
     text = machine.config.read_text()
