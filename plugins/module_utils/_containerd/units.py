@@ -11,9 +11,9 @@ __all__ = ["CONTAINERD_CONFIG", "CONTAINERD_SOCKET", "CONTAINERD_UNITS"]
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 
-# Each with the distribution of Kubernetes that brings it. The Docker engine's is not among them: its CRI plugin is off.
+# Each with the distribution of Kubernetes that brings it. That one's own goes first: containerd.service beside it is the Docker engine's,
+# as Docker's packages bring it (containerd.io), with its CRI plugin off. Other packages run the engine's below docker.service.
 CONTAINERD_UNITS = {
-    "containerd.service": "none",
     "k3s.service": "k3s",
     "k3s-agent.service": "k3s",
     "rke2-server.service": "rke2",
@@ -21,4 +21,5 @@ CONTAINERD_UNITS = {
     "k0scontroller.service": "k0s",
     "k0sworker.service": "k0s",
     "snap.microk8s.daemon-containerd.service": "microk8s",
+    "containerd.service": "none",
 }

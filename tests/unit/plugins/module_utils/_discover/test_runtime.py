@@ -163,6 +163,16 @@ def test_where_a_daemon_is_found(unit: str, cgroup: str, distribution: str) -> N
     assert found["services"]["containerd"]
 
 
+@pytest.mark.parametrize("unit", ["k3s-agent.service", "rke2-server.service"])
+def test_the_containerd_of_docker_is_not_taken_for_that_of_the_distribution(unit: str) -> None:
+    """Docker's packages run it in containerd.service."""
+    machine = daemon(pid=812, unit=unit)
+    process(machine, 700, "containerd.service", "containerd")
+    found = runtime(machine)
+    assert (found["containerd"]["unit"], found["containerd"]["pid"]) == (unit, 812)
+    assert found["distribution"] == unit.partition("-")[0]
+
+
 def test_a_process_of_the_same_name_is_not_the_daemon() -> None:
     assert runtime(daemon(unit="docker.service"))["containerd"] is None
     machine = daemon()
