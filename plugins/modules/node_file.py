@@ -155,7 +155,9 @@ def wanted(module: AnsibleModule, before: t.Optional[bytes]) -> bytes:
 def write(module: AnsibleModule, path: str, data: bytes, before: t.Optional[bytes], mode: int) -> t.Optional[str]:
     """Writes it; the copy of the old one, None without one."""
     real = os.path.realpath(path)
-    make_directories(os.path.dirname(real))
+    for made in make_directories(os.path.dirname(real)):
+        # whatever the umask is: who may read the file has to get at it, such as apt, which reads keys as a user of its own
+        os.chmod(made, 0o755)
     exactly = None
     if before is not None and module.params["private"]:
         status = os.stat(real)

@@ -31,6 +31,14 @@ def test_binary_content_is_written_byte_for_byte(tmp_path: Path) -> None:
     assert run("node_file", **given)["changed"] is False
 
 
+def test_directories_that_are_made_let_others_through(tmp_path: Path) -> None:
+    """/etc/apt/keyrings, which older releases lack: apt reads the key as a user of its own, whatever the umask of root is."""
+    path = tmp_path / "apt/keyrings/key.asc"
+    prelude = "import os; os.umask(0o077)\n"
+    assert run("node_file", prelude=prelude, path=str(path), content="key")["changed"] is True
+    assert [each.stat().st_mode & 0o777 for each in (path.parent.parent, path.parent, path)] == [0o755, 0o755, 0o644]
+
+
 def test_what_is_no_base64_is_not_written(tmp_path: Path) -> None:
     result = run("node_file", path=str(tmp_path / "key"), content_base64="a key, surely")
     assert result["msg"].startswith("content_base64 cannot be decoded: ")
