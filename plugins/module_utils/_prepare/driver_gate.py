@@ -132,10 +132,14 @@ def _servers(tree: Tree) -> t.Iterator[tuple[str, str]]:
             continue
         options = dict(option.partition("=")[::2] for option in fields[3].split(","))
         what = f"{fields[0]} on {fields[1]} ({fields[2]})"
-        # nfs and cifs say addr=; others have addresses, not always with a port, in their source
-        addresses = [options["addr"]] if options.get("addr") else re.findall(r"[0-9A-Fa-f.:]{7,}", fields[0])
-        for address in addresses:
-            yield what, address.split(":")[0] if address.count(":") == 1 else address.rstrip(":")
+        if options.get("addr"):
+            # nfs and cifs
+            yield what, options["addr"]
+            continue
+        # ceph says mon_addr= where its source has a name in it; others have addresses in their source
+        for address in re.findall(r"[0-9A-Fa-f.:]{7,}", options.get("mon_addr") or fields[0]):
+            # a port and the colon before a path may be behind it
+            yield what, re.sub(r"^([0-9.]+):.*|:+$", r"\1", address)
     for name in tree.names("/sys/class/iscsi_connection"):
         address = tree.text(f"/sys/class/iscsi_connection/{name}/address") or tree.text(
             f"/sys/class/iscsi_connection/{name}/persistent_address"
