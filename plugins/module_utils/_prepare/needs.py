@@ -21,9 +21,17 @@ __all__ = ["due", "host_needs"]
 Json = t.Dict[str, t.Any]
 
 
+def _headers(prefix: str, release: str) -> str:
+    """The package with the headers of a kernel. RHEL's kernels of other kinds say it last: 5.14.0-427.el9.aarch64+64k is kernel-64k's."""
+    base, _plus, kind = release.partition("+")
+    if kind and prefix.startswith("kernel-"):
+        return prefix.replace("kernel-", f"kernel-{kind}-", 1) + base
+    return prefix + release
+
+
 def _rdma_names(os_family: t.Any, release: t.Optional[str]) -> Json:
     names = names_of_family(os_family)
-    headers = names.headers + release if names.headers and release else None
+    headers = _headers(names.headers, release) if names.headers and release else None
     return {"user_space": list(names.user_space), "driver": list(names.driver), "headers": headers}
 
 

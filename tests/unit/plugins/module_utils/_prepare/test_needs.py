@@ -195,6 +195,21 @@ def test_names_of_packages_come_where_the_family_is_known(
         host_needs(facts, {**wishes, "os_family": "x"})
 
 
+@pytest.mark.parametrize(
+    ("os_family", "release", "headers"),
+    [
+        ("RedHat", "5.14.0-427.el9.aarch64+64k", "kernel-64k-devel-5.14.0-427.el9.aarch64"),
+        ("RedHat", "5.14.0-427.el9.x86_64+rt-debug", "kernel-rt-debug-devel-5.14.0-427.el9.x86_64"),
+        ("RedHat", "5.14.0-427.el9.x86_64", "kernel-devel-5.14.0-427.el9.x86_64"),
+        ("Debian", "6.8.0-1010-nvidia-64k", "linux-headers-6.8.0-1010-nvidia-64k"),
+        ("Debian", "6.12.9+deb12-amd64", "linux-headers-6.12.9+deb12-amd64"),
+    ],
+)
+def test_headers_are_those_of_the_kind_of_kernel_that_runs(os_family: str, release: str, headers: str) -> None:
+    found = host_needs({"kernel": {"release": release}}, {"ofed": {"method": "none"}, "os_family": os_family})
+    assert found["ofed"]["names"]["headers"] == headers
+
+
 def test_a_driver_that_comes_first_may_make_gpudirect_possible() -> None:
     facts = facts_of(open_tree(str(CAPTURES / "ib-v100-1.capture")))
     facts["nvidia"]["peer_memory"] = {"loaded": False, "installed": False}
