@@ -15,8 +15,8 @@ _STACK = re.compile(
     r"(lib|python3-|kmod-|kernel-|perl-)*"
     r"(bluefield|clusterkit|collectx|doca|dpa|dpcp|flexio|fwctl|hcoll|ib|infiniband|iser|isert|knem|mft|mlnx|mlx|mpi|mstflint|mpitests"
     r"|ofed|opensm|openmpi|perftest|rdma|rshim|sharp|sockperf|srp|ucc|ucx|umad|verbs|vma|xlio|xpmem)"
-    # libibus, which ibus brings, is of no network
-    r"(?!us([0-9-]|$))",
+    # of no network: libibus, which ibus brings, libiberty of the compiler, libsharpyuv of WebP, the mail server opensmtpd
+    r"(?!us([0-9-]|$)|erty|yuv|tpd)",
 )
 
 

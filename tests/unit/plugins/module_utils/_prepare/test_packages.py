@@ -81,6 +81,8 @@ def test_nothing_that_dpkg_says_is_a_traceback(data: bytes) -> None:
             (name, False)
             for name in ("ibus", "libibus-1.0-5", "bash", "linux-image-amd64", "libc6", "dkms", "srvadmin")
         ),
+        *((name, False) for name in ("libiberty-dev", "libsharpyuv0", "opensmtpd", "libopensmtpd0")),
+        *((name, True) for name in ("opensm", "libopensm9", "sharp", "libibumad3", "libibmad5")),
     ],
 )
 def test_which_packages_are_of_the_stack(name: str, is_one: bool) -> None:
