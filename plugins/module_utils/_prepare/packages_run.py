@@ -568,7 +568,7 @@ class Record:
             removed = _done(errors, self._manager.change, [], plan.remove)
             self._put(files, errors)
             if removed and plan.install:
-                _done(errors, self._manager.change, plan.install, [])
+                _done(errors, self._manager.change, self._at_hand(plan.install, errors), [])
         # whatever became of the packages, there may be room by now
         self._put(files, errors)
         with _noted(errors):
@@ -584,6 +584,14 @@ class Record:
         return Outcome(
             restored, plan.left + self._left(now) + told + (list(dict.fromkeys(errors)) if told else []), not told
         )
+
+    def _at_hand(self, wanted: t.Sequence[tuple[str, str]], errors: list[str]) -> list[tuple[str, str]]:
+        """Of some packages the stack, as a whole, and those others that the repositories have: one that is gone for good keeps no stack away."""
+        others = [name for name, _version in wanted if not is_stack_package(name)]
+        known: set[tuple[str, str]] = set()
+        with _noted(errors):
+            known = {(bare_name(name), version) for name, version in self._manager.offered(others)} if others else known
+        return [pair for pair in wanted if is_stack_package(pair[0]) or (bare_name(pair[0]), pair[1]) in known]
 
     def _put(self, files: dict[str, t.Optional[File]], errors: list[str]) -> None:
         """Puts files back, and keeps in `files` those for which there is no room."""

@@ -130,6 +130,25 @@ def test_what_cannot_be_put_back_is_told_with_the_reason(tmp_path: Path, small: 
     assert not Record(small, path).found
 
 
+def test_what_no_repository_has_any_more_keeps_no_stack_away(
+    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a package of the site's own that was in the way of the driver, or the headers of a kernel of long ago."""
+    path = str(tmp_path / "packages.json")
+    small.packages.update({"sites-own": "1", "libfabric1:amd64": "1"})
+    small.offers.add(("libfabric1:amd64", "1"))
+    monkeypatch.setattr(small, "offered", lambda names: [("libfabric1", "1")] if "libfabric1:amd64" in names else [])
+    Record(small, path).open()
+    del small.packages["sites-own"], small.packages["libfabric1:amd64"]
+    small.packages.update({"clusterkit": "2", "doca-ofed": "1"})
+    Record(small, path).close()
+    outcome = Record(small, path).undo()
+    assert small.packages == {"clusterkit": "1", "other": "1", "libfabric1:amd64": "1"}
+    assert outcome.left == ["sites-own is not there, and was 1", "apt-get install: E: no ('sites-own', '1')"]
+    # what is missing stays remembered
+    assert not outcome.complete
+
+
 def test_a_hold_outlives_that_its_package_is_put_back(
     tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
