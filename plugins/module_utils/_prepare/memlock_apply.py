@@ -463,7 +463,18 @@ class _Run:
             reasons.append(
                 f"containerd may lock {limit_text(memlock)}, and its unit gives {limit_text(unit)}: it was not restarted since"
             )
+        self._warn_of_reload(written or reload)
         return change._replace(files=files, diff=diff, reload=written or reload, reasons=reasons)
+
+    def _warn_of_reload(self, reload: bool) -> None:
+        """https://github.com/NVIDIA/nvidia-container-toolkit/issues/48: what runc could not tell it, systemd takes away at a reload."""
+        gpus = self.node.unlinked_gpus() if reload else []
+        if gpus:
+            self.warnings.append(
+                f"{', '.join(gpus)} {'has' if len(gpus) == 1 else 'have'} no link in /dev/char: containers that use GPUs may lose them "
+                "(NVML: Unknown Error) when systemd is reloaded, as it is for this change. Drain the node first, or recreate their Pods "
+                "afterwards; `nvidia-ctk system create-dev-char-symlinks --create-all` at boot, before Pods are made, prevents it"
+            )
 
     def _refuse_later_drop_in(self, daemon: Daemon) -> None:
         for path in daemon.properties.get("DropInPaths", "").split():

@@ -9,6 +9,7 @@ bring their own containerd, and what is on the PATH or in /etc may belong to nob
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -74,6 +75,7 @@ class Node:
     """
 
     proc = "/proc"
+    dev = "/dev"
     unit_directory = "/etc/systemd/system"
     state_directory = MEMLOCK
 
@@ -137,6 +139,17 @@ class Node:
                 f"`systemctl show {name}` did not say what a restart of it kills: {error.strip() or output.strip() or 'nothing'}"
             )
         return properties
+
+    def unlinked_gpus(self) -> list[str]:
+        """GPUs without their link in /dev/char, by which runc tells systemd that a container may use a device."""
+        found = []
+        for name in sorted(_names(self.dev)):
+            if re.fullmatch(r"nvidia[0-9]{1,3}", name):
+                with contextlib.suppress(OSError):
+                    number = os.stat(os.path.join(self.dev, name)).st_rdev
+                    if not os.path.exists(os.path.join(self.dev, f"char/{os.major(number)}:{os.minor(number)}")):
+                        found.append(name)
+        return found
 
     def can_raise_limits(self) -> bool:
         """Whether the service manager has CAP_SYS_RESOURCE; without it, systemd passes over LimitMEMLOCK in silence."""

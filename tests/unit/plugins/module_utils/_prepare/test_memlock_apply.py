@@ -264,6 +264,16 @@ def test_a_later_drop_in_that_is_enough_is_left_alone(start: Start) -> None:
     assert later.exists()
 
 
+def test_gpus_that_a_reload_of_systemd_takes_from_containers(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = start()
+    monkeypatch.setattr(machine, "unlinked_gpus", lambda: ["nvidia0"])
+    for check in (True, False):
+        (warning,) = run(machine, check, method="limit")["warnings"]
+        assert warning.startswith("nvidia0 has no link in /dev/char: containers that use GPUs may lose them")
+    # nothing is reloaded where nothing changes
+    assert run(machine, method="limit")["warnings"] == []
+
+
 def test_a_runtime_that_is_ill_before(start: Start) -> None:
     machine = start()
     text = machine.config.read_text()

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_daemon import Node, find_daemon
@@ -48,3 +51,21 @@ def test_of_two_distributions_neither_is_taken() -> None:
         MemlockError, match=r"^several containerds run: k3s\.service, rke2-agent\.service; expected one$"
     ):
         find_daemon(Crowd("containerd.service", "k3s.service", "rke2-agent.service"))
+
+
+def test_gpus_without_their_links(tmp_path: Path) -> None:
+    node = Crowd()
+    node.dev = str(tmp_path)
+    assert node.unlinked_gpus() == []
+    for name, target in (
+        ("nvidia0", "/dev/null"),
+        ("nvidia1", "/dev/zero"),
+        ("nvidia2", "/nowhere"),
+        ("nvidiactl", "/dev/null"),
+    ):
+        (tmp_path / name).symlink_to(target)
+    assert node.unlinked_gpus() == ["nvidia0", "nvidia1"]
+    (tmp_path / "char").mkdir()
+    number = os.stat("/dev/null").st_rdev
+    (tmp_path / f"char/{os.major(number)}:{os.minor(number)}").symlink_to("../nvidia0")
+    assert node.unlinked_gpus() == ["nvidia1"]
