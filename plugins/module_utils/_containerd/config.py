@@ -32,6 +32,7 @@ __all__ = [
     "Generation",
     "Handler",
     "Json",
+    "MissingFile",
     "absolute_pattern",
     "cni",
     "daemon_name",
@@ -85,6 +86,10 @@ DEPRECATED = {"default_runtime": "default", "untrusted_workload_runtime": "untru
 
 class ConfigError(FabricError):
     """A configuration with which containerd would not start, or of which it is not clear what it would read."""
+
+
+class MissingFile(ConfigError):
+    """A file is imported and is missing: from 2.0 on, `containerd config dump` says nothing of it, and the daemon does not start."""
 
 
 class ConfigFile(t.NamedTuple):
@@ -153,7 +158,7 @@ def load(
         if text is None:
             if not files:
                 return []
-            raise ConfigError(
+            raise MissingFile(
                 f"{path} is imported and is missing, or not a file: containerd would not start",
                 "Put it back, or remove it from the imports",
             )

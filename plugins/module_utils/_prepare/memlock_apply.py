@@ -56,6 +56,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan 
     drop_in,
     plan_specs,
     reaches,
+    unreadable_specs,
 )
 
 __all__ = ["lift"]
@@ -261,7 +262,8 @@ class _Run:
             raise MemlockError(f"{path} is not UTF-8: {exc}") from exc
 
     def _glob(self, pattern: str) -> list[str]:
-        return [path for path in self.node.glob(pattern) if self._read(path) is not None]
+        # without those that undoing removes; a link that leads nowhere is one of containerd's, which does not start with it
+        return [path for path in self.node.glob(pattern) if self.overlay.get(os.path.realpath(path), b"") is not None]
 
     def _dump(self, daemon: Daemon, path: str) -> str:
         """The configuration as the daemon merges it. May hold credentials: never returned, never in a message."""
@@ -284,24 +286,31 @@ class _Run:
 
     def _plan(self, daemon: Daemon, dump: str, running: t.Mapping[str, Json]) -> _Change:
         change = _Change([], [], False, {}, {}, [], None, [])
-        self._refuse_unstartable(daemon, running)
+        specs = self._refuse_unstartable(daemon, running)
         if self.wish.method == "spec":
             change = self._plan_spec(daemon, dump, running)
+        written = dict(change.files)
+        others = {name: path for name, path in specs.items() if name not in change.specs and path not in written}
+        problems = unreadable_specs(others, self._read)
+        if problems:
+            raise MemlockError("; ".join(problems))
         return self._plan_limit(daemon, change)
 
-    def _refuse_unstartable(self, daemon: Daemon, running: t.Mapping[str, Json]) -> None:
-        """What is in the files already, and would make the next start worse than the daemon that runs.
+    def _refuse_unstartable(self, daemon: Daemon, running: t.Mapping[str, Json]) -> dict[str, t.Optional[str]]:
+        """What is in the files already, and would make the next start worse than the daemon that runs; base_runtime_spec by handler.
 
-        containerd itself starts with all of these; its CRI plugin, or the Pods of the handler, do not.
+        containerd itself starts with all of these but a file that is missing; its CRI plugin, or the Pods of the handler, do not.
         """
         try:
             files = self._load(daemon, self._text)
             handlers = _containerd.effective(files, daemon.generation)
             default = _containerd.default_handler(files, daemon.generation)
+        except _containerd.MissingFile:
+            raise
         except (TomlError, _containerd.ConfigError):
             if self.wish.method == "limit":
                 # containerd has read them, its dump says so
-                return
+                return {}
             raise
         if default not in handlers:
             raise MemlockError(
@@ -318,6 +327,7 @@ class _Run:
                 "after a restart",
                 'Set it (runtime_type = "io.containerd.runc.v2"), or remove the handler, then run again',
             )
+        return {name: handler.base_runtime_spec for name, handler in handlers.items()}
 
     def _plan_spec(self, daemon: Daemon, dump: str, running: t.Mapping[str, Json]) -> _Change:
         files = self._load(daemon, self._text)

@@ -47,6 +47,7 @@ __all__ = [
     "parse_wish",
     "plan_specs",
     "reaches",
+    "unreadable_specs",
 ]
 
 Json = t.Dict[str, t.Any]
@@ -192,7 +193,24 @@ def plan_specs(
     return result
 
 
-def _load(read: t.Callable[[str], t.Optional[bytes]], path: str, name: str) -> Json:
+def unreadable_specs(
+    handlers: t.Mapping[str, t.Optional[str]], read: t.Callable[[str], t.Optional[bytes]]
+) -> list[str]:
+    """Why CRI would not come back from a restart, in sentences: it reads the specifications of all handlers, and with a bad one serves none.
+
+    handlers: the base_runtime_spec that is configured, None without one. A running daemon has read its own before, as they were then.
+    """
+    problems = []
+    for name, path in sorted(handlers.items()):
+        try:
+            if path is not None:
+                _read_spec(read, path, name)
+        except SpecError as exc:
+            problems.append(str(exc))
+    return problems
+
+
+def _read_spec(read: t.Callable[[str], t.Optional[bytes]], path: str, name: str) -> Json:
     data = read(path)
     if data is None:
         raise SpecError(
@@ -200,7 +218,11 @@ def _load(read: t.Callable[[str], t.Optional[bytes]], path: str, name: str) -> J
             "would run no Pod",
             "Put the file back, or remove the setting",
         )
-    spec = load_spec(data, path)
+    return load_spec(data, path)
+
+
+def _load(read: t.Callable[[str], t.Optional[bytes]], path: str, name: str) -> Json:
+    spec = _read_spec(read, path, name)
     reason = _check_startable(spec, path)
     if reason:
         raise SpecError(f"{reason}", f"Repair the file, or remove base_runtime_spec of the runtime handler {name}")

@@ -309,6 +309,66 @@ def test_files_with_which_the_next_start_would_be_worse_stop_the_run(
     assert (machine.files(), machine.starts) == (before, 1)
 
 
+def _with_a_link_to_nowhere(machine: Machine) -> str:
+    directory = machine.config.parent / "conf.d"
+    directory.mkdir()
+    (directory / "50-gone.toml").symlink_to("/nowhere/gone.toml")
+    return r"50-gone\.toml"
+
+
+def _with_an_import_that_is_gone(machine: Machine) -> str:
+    text = machine.config.read_text()
+    machine.config.write_text(text.replace("imports = [", 'imports = ["/nowhere/gone.toml", '))
+    return r"/nowhere/gone\.toml"
+
+
+def _with_a_specification_that_is_gone(machine: Machine) -> str:
+    text = machine.config.read_text()
+    setting = 'base_runtime_spec = "/nowhere/base.json"\n'
+    machine.config.write_text(text.replace("runtimes.runc]\n", f"runtimes.runc]\n{setting}", 1))
+    return r"^base_runtime_spec /nowhere/base\.json of the runtime handler runc is not there; after its next start"
+
+
+def _with_a_specification_that_is_damaged(machine: Machine) -> str:
+    path = machine.config.parent / "base.json"
+    path.write_text("{")
+    text = machine.config.read_text()
+    machine.config.write_text(text.replace("runtimes.runc]\n", f'runtimes.runc]\nbase_runtime_spec = "{path}"\n', 1))
+    return r"base\.json is not JSON that containerd could read"
+
+
+@pytest.mark.parametrize(
+    "wish", [{"method": "limit"}, {"method": "spec", "handlers": ["nvidia"]}], ids=["limit", "spec"]
+)
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        _with_a_link_to_nowhere,
+        _with_an_import_that_is_gone,
+        _with_a_specification_that_is_gone,
+        _with_a_specification_that_is_damaged,
+    ],
+)
+def test_files_that_went_since_containerd_started_stop_the_run(
+    start: Start, breaks: Callable[[Machine], str], wish: dict[str, Any]
+) -> None:
+    """It runs well without them, and a restart for a limit would be its end: neither does it come back, nor with the old files."""
+    machine = start()
+    message = breaks(machine)
+    before = machine.files()
+    with pytest.raises(FabricError, match=message):
+        run(machine, **wish)
+    assert (machine.files(), machine.starts, healthy(machine)) == (before, 1, True)
+
+
+def test_our_own_specification_that_is_gone_is_made_again(start: Start) -> None:
+    machine = start()
+    run(machine)
+    (machine.root / SPEC).unlink()
+    assert run(machine)["files"] == [str(machine.root / SPEC)]
+    assert healthy(machine)
+
+
 @pytest.mark.parametrize("method", ["spec", "limit"])
 def test_a_node_without_containerd_is_left_alone(start: Start, method: str) -> None:
     """As with CRI-O, which is told what to do instead."""
