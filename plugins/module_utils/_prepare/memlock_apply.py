@@ -294,6 +294,13 @@ class _Run:
         problems = unreadable_specs(others, self._read)
         if problems:
             raise MemlockError("; ".join(problems))
+        lost = sorted(set(running) - set(specs)) if specs else []
+        if lost:
+            raise MemlockError(
+                f"containerd runs with the runtime handler {', '.join(lost)}, which its files ({daemon.config_path}) do not define any more: "
+                "no Pod of it would start after a restart",
+                "Define it there again, or restart containerd yourself where it is to go, then run again",
+            )
         return self._plan_limit(daemon, change)
 
     def _refuse_unstartable(self, daemon: Daemon, running: t.Mapping[str, Json]) -> dict[str, t.Optional[str]]:
