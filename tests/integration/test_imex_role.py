@@ -171,6 +171,20 @@ def test_what_did_not_run_does_not_run_afterwards(node: Node) -> None:
     assert node.moves() == []
 
 
+def test_one_whose_package_was_removed_meanwhile_takes_its_mask_with_it(node: Node) -> None:
+    """Nobody comes back, so that no Pod has to go."""
+    node.install()
+    kubeconfig = {"rdma_kubeconfig": "/nowhere"}
+    assert "failed=0" in node.play("mask", **kubeconfig)
+    before = node.moves()
+    node.machine.run("rm", UNIT)
+    said = node.play("restore", **kubeconfig)
+    assert "failed=0" in said, said
+    assert node.machine.run("test", "-L", OWN, check=False).returncode == 1
+    assert (node.state()[2], node.moves()) == (False, before)
+    assert changed(node.play("restore", **kubeconfig)) == 0
+
+
 def test_a_mask_that_fails_halfway_is_undone(node: Node) -> None:
     """A unit of the administrator's own in /etc: systemd stops and disables it, and then refuses to mask it."""
     node.install(OWN)

@@ -135,9 +135,9 @@ def _lost_imex(then: t.Optional[t.Mapping[str, t.Any]], now: t.Optional[t.Mappin
     """What nvidia-imex.service did and no longer does (ansible_facts.rdma.nvidia.imex).
 
     One that is masked and remembered was given away with consent. One that was remembered and no longer is, was given back, and has
-    to do what it did then.
+    to do what it did then, unless there was none any more.
     """
-    if then is None or now is None or (now["masked"] and now["remembered"] is not None):
+    if then is None or now is None or then["service"] is None or (now["masked"] and now["remembered"] is not None):
         return []
     ran, started = then["service"] == "running", then["enabled"] and not then["masked"]
     if then["remembered"] is not None and now["remembered"] is None:

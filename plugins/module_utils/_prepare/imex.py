@@ -23,9 +23,9 @@ def imex_needs(facts: t.Mapping[str, t.Any], wish: t.Optional[t.Mapping[str, t.A
     """{needed, reasons, action, before, was, drain}: what the role nvidia_imex has to do on a host.
 
     wish: rdma_compute_domain, whose host_imex is the consent: mask, restore or keep. action: mask, restore or None. before: what the
-    service was before it was masked, {enabled, running}; to be remembered with mask, to be brought back with restore. was: what a failure
-    puts back, {enabled, running, masked, remembered}: also where a run before this one was killed in the middle. drain: whether
-    Pods lose the channels that they use: the daemon ends, or a second one takes the fabric.
+    service was before it was masked, {enabled, running}; to be remembered with mask, to be brought back with restore, None where it is gone.
+    was: what a failure puts back, {enabled, running, masked, remembered}: also where a run before this one was killed in the middle.
+    drain: whether Pods lose the channels that they use: the daemon ends, or a second one takes the fabric.
     """
     imex = (facts.get("nvidia") or {}).get("imex")
     consent = str((wish or {}).get("host_imex") or defaults_of("rdma_compute_domain", "host_imex"))
@@ -51,9 +51,10 @@ def imex_needs(facts: t.Mapping[str, t.Any], wish: t.Optional[t.Mapping[str, t.A
         if imex["remembered"] is not None and not imex["masked"] and (before["running"] or not runs):
             found["was"] = {**before, "masked": False, "remembered": None}
     elif consent == "restore" and imex["remembered"] is not None:
-        reasons = ["nvidia-imex.service was masked for the DRA driver"]
-        before = imex["remembered"]
-        drain = before["running"] is not runs
+        gone = imex["service"] is None
+        reasons = [f"nvidia-imex.service was masked for the DRA driver{', and is gone since' if gone else ''}"]
+        before = None if gone else imex["remembered"]
+        drain = not gone and imex["remembered"]["running"] is not runs
         found.update(needed=True, reasons=reasons, action="restore", before=before, drain=drain)
         # unmasked and no more
         found["was"] = {**_now(imex), "masked": imex["masked"] or not (runs or imex["enabled"])}

@@ -15,6 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.imex import 
 from ansible_collections.fabric.rdma.tests.unit.machines import Machine, facts_of
 
 UNIT = "/usr/lib/systemd/system/nvidia-imex.service"
+MASK = "/etc/systemd/system/nvidia-imex.service"
 WANTED = "/etc/systemd/system/multi-user.target.wants/nvidia-imex.service"
 CGROUP = "/sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.procs"
 NOTHING = {"service": None, "enabled": False, "masked": False, "remembered": None, "channel_major": None}
@@ -40,7 +41,9 @@ def test_a_node_without_it_has_nothing() -> None:
         ({UNIT: "[Unit]\n"}, {WANTED: UNIT}, {"service": "stopped", "enabled": True}),
         ({UNIT: "[Unit]\n", CGROUP: "811\n"}, {WANTED: UNIT}, {"service": "running", "enabled": True}),
         ({UNIT: "[Unit]\n", CGROUP: ""}, {}, {"service": "stopped"}),
-        ({}, {"/etc/systemd/system/nvidia-imex.service": "/dev/null"}, {"service": "stopped", "masked": True}),
+        ({UNIT: "[Unit]\n"}, {MASK: "/dev/null"}, {"service": "stopped", "masked": True}),
+        # the package was removed
+        ({}, {MASK: "/dev/null"}, {"masked": True}),
         # started by hand, without a unit that can be read
         ({"/run/nvidia-imex.pid": "9\n", "/proc/9/comm": "nvidia-imex\n"}, {}, {"service": "running"}),
     ],

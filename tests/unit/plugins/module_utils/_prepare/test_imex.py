@@ -34,6 +34,8 @@ def facts(**state: Any) -> dict[str, Any]:
         ({"masked": True, "remembered": BEFORE}, "restore", "restore", BEFORE),
         # one that ended before it forgot
         ({"service": "running", "enabled": True, "remembered": BEFORE}, "restore", "restore", BEFORE),
+        # the package was removed since
+        ({"service": None, "masked": True, "remembered": BEFORE}, "restore", "restore", None),
         # somebody else has masked it
         ({"masked": True}, "restore", None, None),
         ({"service": "running", "enabled": True}, "keep", None, None),
@@ -58,6 +60,7 @@ def test_only_consent_changes_the_service(
         # nobody uses what does not run
         ({"enabled": True}, "mask", False),
         ({"masked": True, "remembered": BEFORE}, "restore", True),
+        ({"service": None, "masked": True, "remembered": BEFORE}, "restore", False),
         ({"masked": True, "remembered": {"enabled": True, "running": False}}, "restore", False),
         ({"service": "running", "remembered": {"enabled": True, "running": False}}, "restore", True),
         ({"service": "running"}, "keep", False),

@@ -312,6 +312,8 @@ WAS = {"enabled": True, "running": True}
         ({"service": "stopped", "masked": True, "remembered": WAS}, {"service": "stopped"}, [RAN]),
         ({"service": "stopped", "masked": True, "remembered": WAS}, {"masked": True}, [STARTS]),
         ({"remembered": {"enabled": False, "running": False}}, {"service": "stopped", "enabled": False}, []),
+        # whose package was removed meanwhile
+        ({"service": None, "masked": True, "remembered": WAS}, {"service": None, "enabled": False}, []),
     ],
 )
 def test_worse_names_the_service_of_imex(then: dict[str, Any], now: dict[str, Any], lost: list[str]) -> None:
