@@ -211,6 +211,14 @@ def test_what_nccl_says_after_memory_was_refused_is_no_other_cause(why: str, rul
     assert [each["id"] for each in diagnose(samples.said(*lines))] == [rule]
 
 
+def test_a_host_without_gpudirect_among_others_is_quoted() -> None:
+    """In the log of a launcher all of them speak."""
+    other = "[1,8]<stdout>:h2:9:9 [1] NCCL INFO Channel 01/0 : 8[0] -> 0[0] [receive] via NET/IB/1"
+    (finding,) = found(samples.said(f"{samples.SETUP}/GDRDMA", other), "gpudirect-off")
+    assert finding["evidence"] == [f"job: {other.partition('>:')[2]}"]
+    assert not found(samples.said(f"{samples.SETUP}/GDRDMA", f"{other}/GDRDMA", samples.SETUP), "gpudirect-off")
+
+
 @pytest.mark.parametrize(("error", "rule"), [("", "gpu-memory-refused"), (" with error=12", "mr-refused")])
 def test_a_test_of_a_gpu_that_tells_no_error_was_refused_its_memory(error: str, rule: str) -> None:
     """As those before 23.04 do."""
