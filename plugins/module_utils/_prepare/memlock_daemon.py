@@ -324,7 +324,10 @@ def check_cri(node: Node, ctr: str, socket_path: str) -> t.Optional[tuple[bool, 
     except MemlockError as exc:
         return False, str(exc)
     if not any(plugin.id == "cri" for plugin in plugins):
-        return True, "containerd has no CRI plugin; is it in disabled_plugins?"
+        return True, (
+            "containerd has no CRI plugin; is it in disabled_plugins, as the Docker engine has it? Without Kubernetes there, set "
+            "rdma_memlock.enabled to false"
+        )
     for plugin in plugins:
         if plugin.status != "ok":
             reason = plugin_error(node, ctr, socket_path, plugin)
