@@ -24,7 +24,7 @@ options:
   plan:
     description:
       - The plan, as P(fabric.rdma.rdma_selectors#filter) returns it, or the path of the file that an earlier run has left. Its rails count.
-      - Without rails, a port's rail is its place among the wanted ports of its host.
+      - Without rails, a port's rail is its place among the ports of its host that its group uses, also where one is down.
     type: raw
 author:
   - fabric.rdma contributors

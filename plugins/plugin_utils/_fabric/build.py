@@ -10,7 +10,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import patient, usable_ports
 from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.cables import cable_findings, subnet_findings
 from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.contract import (
     FabricMap,
@@ -147,17 +147,29 @@ def _wanted(view: Json, plan: t.Optional[Json]) -> list[_Wanted]:
     for group, entry in view["groups"].items():
         # not the resource: a fabric can be looked at before its group has one
         want = validate_wishes(group, {"resource": {"name": "any"}, "want": entry.get("want")})["want"]
+        own: list[_Wanted] = []
         for host in sorted(entry["hosts"], key=natural_key):
             facts = view["facts"].get(host)
-            if not facts or not facts.get("devices"):
-                continue
-            devices = {device["name"]: device for device in facts["devices"]}
-            rails = _rails(plan, group, host)
-            for index, row in enumerate(usable_ports(facts, want)[0]):
-                device = devices[row["device"]]
-                port = next(port for port in device["ports"] if port["number"] == row["port"])
-                if device["kind"] != "software" or row["link_layer"] == "Ethernet":
-                    found.append(_Wanted(host, group, rails.get(row["device"], index), device, port))
+            if facts and facts.get("devices"):
+                own += _wanted_of_host(host, group, facts, want)
+        # what no host of the group uses does not count
+        used = {seat: rail for rail, seat in enumerate(sorted({row.rail for row in own}))}
+        rails = {row.host: _rails(plan, group, row.host) for row in own}
+        found += [row._replace(rail=rails[row.host].get(row.device["name"], used[row.rail])) for row in own]
+    return found
+
+
+def _wanted_of_host(host: str, group: str, facts: Json, want: Json) -> list[_Wanted]:
+    """Those of one host. rail: the place among its ports, also those that are down, or the others would not be beside those of other hosts."""
+    devices = {device["name"]: device for device in facts["devices"]}
+    able = [(row["device"], row["port"]) for row in usable_ports(facts, patient(want))[0]]
+    seats = {port: seat for seat, port in enumerate(able)}
+    found = []
+    for row in usable_ports(facts, want)[0]:
+        device = devices[row["device"]]
+        port = next(port for port in device["ports"] if port["number"] == row["port"])
+        if device["kind"] != "software" or row["link_layer"] == "Ethernet":
+            found.append(_Wanted(host, group, seats[(row["device"], row["port"])], device, port))
     return found
 
 

@@ -15,7 +15,7 @@ __all__ = ["FabricMap", "Place", "Switch", "Told", "Trunk", "Unit", "Unplaced"]
 class Place(t.TypedDict):
     """Where one port of an HCA is plugged in. A bond has a place for each of its members.
 
-    rail: by the plan, else by its place among the wanted ports of its host, from 0. leaf: the id of a switch.
+    rail: by the plan, else by its place among the ports that its group uses, also where one is down, from 0. leaf: the id of a switch.
     """
 
     host: str

@@ -47,6 +47,31 @@ def test_one_cable_at_another_leaf_is_found() -> None:
     assert found["remedy"] == "move its cable from leaf-X port 1 to a port of leaf-C"
 
 
+@pytest.mark.parametrize("subnets", [False, True])
+def test_a_port_that_is_down_moves_no_other_one_to_another_rail(subnets: bool) -> None:
+    cables = dict.fromkeys(("n1", "n2", "n3"), "ABCDEFGH")
+    view = view_of(cables)
+    for number, facts in enumerate(view["facts"].values()):
+        for index, device in enumerate(facts["devices"]):
+            port = device["ports"][0]
+            if subnets:
+                port["gids"][0]["gid"] = f"fe80:0000:0000:000{index}:{port['gids'][0]['gid'][20:]}"
+            port["state"] = "Down" if index == (7 if number else 6) else "Active"
+    found = fabric_map(view, None, answers_of(view, cables))
+    assert found["findings"] == []
+    assert [place["rail"] for place in found["places"]] == [0, 1, 2, 3, 4, 5, 7, *(2 * [0, 1, 2, 3, 4, 5, 6])]
+
+
+def test_a_port_that_no_host_uses_is_no_rail() -> None:
+    cables = dict.fromkeys(("n1", "n2", "n3"), "ABC")
+    view = view_of(cables)
+    for facts in view["facts"].values():
+        facts["devices"][0]["ports"][0]["rate_gbps"] = 25.0
+    view["groups"]["g"]["want"] = {"min_rate_gbps": 100}
+    found = fabric_map(view, None, answers_of(view, cables))
+    assert [(place["device"], place["rail"]) for place in found["places"]] == [("mlx5_1", 0), ("mlx5_2", 1)] * 3
+
+
 def test_of_two_hosts_nobody_knows_which_is_right() -> None:
     [found] = findings({"n1": "AB", "n2": "BA"})
     assert (found["id"], found["hosts"]) == ("rails-in-another-order", ["n1", "n2"])
