@@ -1539,6 +1539,17 @@ def changers() -> dict[str, str]:
     return found
 
 
+def test_no_task_waits_for_a_pod_by_its_name() -> None:
+    """Modules of kubernetes.core do, and a StatefulSet makes one of the same name at once: they wait in vain."""
+    asked = {
+        (path.parent.parent.name, task["name"])
+        for path in (ROOT / "roles").glob("*/tasks/*.yml")
+        for task in tasks_in(path)
+        if (task.get("kubernetes.core.k8s") or {}).get("kind") == "Pod" and "wait" in task["kubernetes.core.k8s"]
+    }
+    assert asked == set()
+
+
 def test_nothing_changes_a_cluster_before_the_lease_is_held() -> None:
     """Two rollouts at the same time, of whichever systems, would undo each other."""
     found = changers()
