@@ -286,8 +286,9 @@ class DirectoryTree(Tree):
                 return None
             first = os.read(handle, 65536)
             # A sysfs attribute is at most a page, and one read is all of it. A list in /proc comes a page at a time, each page cut
-            # at the end of a line (fs/seq_file.c), so that a short read says nothing there.
-            if len(first) < 4096 and path.startswith("/sys/"):
+            # at the end of a line (fs/seq_file.c), so that a short read says nothing there; nor in a control group, whose processes are
+            # such a list.
+            if len(first) < 4096 and path.startswith("/sys/") and not path.startswith("/sys/fs/cgroup/"):
                 return first
             chunks, total = [first], len(first)
             while total < _MAX_FILE_BYTES:

@@ -187,3 +187,11 @@ def test_times_and_space_are_known_of_a_live_node_only(tmp_path: Path) -> None:
     assert (live.modified("/nowhere/x"), live.space("/nowhere")) == (None, None)
     for tree in (open_tree(str(tmp_path)), MemoryTree({"/x": Entry("f")})):
         assert (tree.modified("/x"), tree.space("/")) == (None, None)
+
+
+def test_the_processes_of_a_control_group_come_in_short_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more than a page, read(2) gives 4091 bytes first, as Linux 6.18 did."""
+    whole = b"".join(b"%d\n" % pid for pid in range(1_000_000, 1_000_900))
+    write(str(tmp_path), {"/sys/fs/cgroup/cgroup.procs": Entry("f", whole)})
+    monkeypatch.setattr(os, "read", lambda handle, _size, read=os.read: read(handle, 4091))
+    assert DirectoryTree(str(tmp_path)).read("/sys/fs/cgroup/cgroup.procs") == whole
