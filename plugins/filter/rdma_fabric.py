@@ -11,7 +11,7 @@ version_added: "0.1.0"
 description:
   - Says at which leaf each wanted port of an HCA is, by what C(ibnetdiscover) (InfiniBand) and C(lldpctl) (Ethernet) told.
   - Finds cables that are swapped, rails that do not share a leaf with those of the other hosts, and ports in another subnet.
-positional: answers, plan
+positional: answers, plan, earlier, groups
 options:
   _input:
     description: Groups and facts as P(fabric.rdma.rdma_view#filter) returns them.
@@ -26,6 +26,14 @@ options:
       - The plan, as P(fabric.rdma.rdma_selectors#filter) returns it, or the path of the file that an earlier run has left. Its rails count.
       - Without rails, a port's rail is its place among the ports of its host that its group uses, also where one is down.
     type: raw
+  earlier:
+    description:
+      - The map before this one, or the path of the file that it is in. Hosts that nobody has looked at (O(groups) has them, and a run with
+        C(--limit) does not, or they are lost) stay where it has them.
+    type: raw
+  groups:
+    description: C(groups) of the run, for O(earlier). Hosts that are in no group any more leave the map.
+    type: dict
 author:
   - fabric.rdma contributors
 """
@@ -53,14 +61,18 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
-def rdma_fabric(view: t.Any, answers: t.Any, plan: t.Any = None) -> dict[str, t.Any]:
+def rdma_fabric(
+    view: t.Any, answers: t.Any, plan: t.Any = None, earlier: t.Any = None, groups: t.Any = None
+) -> dict[str, t.Any]:
     from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.build import fabric_map
     from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 
     insist_on_mapping("rdma_fabric", view, "the value of fabric.rdma.rdma_view", "groups", "facts")
     insist_on_mapping("rdma_fabric", answers, "answers by host")
+    insist_on_mapping("rdma_fabric", groups or {}, "groups of the inventory")
     try:
-        found = fabric_map(view, loaded(plan, "plan"), answers)
+        there = {str(name): set(map(str, hosts)) for name, hosts in (groups or {}).items()}
+        found = fabric_map(view, loaded(plan, "plan"), answers, loaded(earlier, "fabric"), there)
     except FabricError as exc:
         raise AnsibleFilterError(f"fabric.rdma.rdma_fabric: {exc}") from exc
     # what switches call themselves is kept in a fact: older versions of ansible-core would template it

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
-from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import hosts_label, printable
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import patient, usable_ports
 from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.cables import cable_findings, subnet_findings
@@ -246,7 +246,35 @@ def _found(row: _Wanted, known: _Known) -> tuple[list[Place], str]:
     )
 
 
-def _switches(places: t.Sequence[Place], known: _Known) -> list[Switch]:
+def _unseen(place: Place, view: Json, known: _Known) -> bool:
+    """Whether nobody has looked where a port is: its host is not in this run, or is lost, or the program that tells of it does not."""
+    facts = view["facts"].get(place["host"])
+    if facts is None:
+        return True
+    if place["device"] not in {device["name"] for device in facts.get("devices") or ()}:
+        return False
+    return not known.fabric.switches if place["link_layer"] == "InfiniBand" else place["host"] not in known.neighbours
+
+
+def _kept(
+    earlier: Json, fresh: t.Sequence[Place], view: Json, known: _Known, groups: t.Mapping[str, t.Collection[str]]
+) -> list[Place]:
+    """Places of an earlier map that hold for all that this run knows. groups: of the inventory, with their hosts."""
+    found = {_port_of(place) for place in fresh}
+    return [
+        place
+        for place in earlier.get("places") or ()
+        if place["host"] in groups.get(place["group"], ())
+        and _port_of(place) not in found
+        and _unseen(place, view, known)
+    ]
+
+
+def _port_of(row: t.Union[Place, Unplaced]) -> tuple[str, str, int]:
+    return row["host"], row["device"], row["port"]
+
+
+def _switches(places: t.Sequence[Place], known: _Known, earlier: t.Iterable[Switch]) -> list[Switch]:
     leaves = {place["leaf"]: place["link_layer"] for place in places}
     names = {guid: ("InfiniBand", name or guid) for guid, name in known.fabric.switches.items()}
     for told in known.neighbours.values():
@@ -257,6 +285,9 @@ def _switches(places: t.Sequence[Place], known: _Known) -> list[Switch]:
                 and names.setdefault(neighbour.id, ("Ethernet", neighbour.name))[1] != neighbour.name
             ):
                 names[neighbour.id] = (names[neighbour.id][0], neighbour.id)
+    for switch in earlier:
+        if switch["id"] in leaves:
+            names.setdefault(switch["id"], (switch["link_layer"], switch["name"]))
     for leaf, layer in leaves.items():
         names.setdefault(leaf, (layer, leaf))
     return [
@@ -278,29 +309,43 @@ def _units(places: t.Sequence[Place]) -> list[Unit]:
     ]
 
 
-def fabric_map(view: Json, plan: t.Optional[Json], answers: t.Mapping[str, t.Any]) -> FabricMap:
+def fabric_map(
+    view: Json,
+    plan: t.Optional[Json],
+    answers: t.Mapping[str, t.Any],
+    earlier: t.Optional[Json] = None,
+    groups: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
+) -> FabricMap:
     """The map of a view ({groups: {name: {hosts, want}}, facts}), with what is not as it should be.
 
     plan: its rails count, where it has some. answers: by host what the module fabric_map returned; whatever is in there is a node's.
+    earlier: the map before this one, by which those hosts of groups (all of the inventory) stay where they were that nobody has looked at.
     """
     known = _heard(answers)
-    places: list[Place] = []
+    fresh: list[Place] = []
     unplaced: list[Unplaced] = []
     for row in _wanted(view, plan):
         own, reason = _found(row, known)
-        places += own
+        fresh += own
         if not own:
             name, number = row.device["name"], row.port["number"]
             unplaced.append({"host": row.host, "group": row.group, "device": name, "port": number, "reason": reason})
+    before = earlier or {}
+    kept = _kept(before, fresh, view, known, groups or {})
+    stay = {_port_of(place) for place in kept}
+    unplaced = [row for row in unplaced if _port_of(row) not in stay]
+    places = sorted(fresh + kept, key=lambda place: (place["group"], natural_key(place["host"]))) if kept else fresh
     leaves: dict[str, list[str]] = {}
     for place in places:
         hosts = leaves.setdefault(place["leaf"], [])
         if place["host"] not in hosts:
             hosts.append(place["host"])
-    switches = _switches(places, known)
+    switches = _switches(places, known, before.get("switches") or ())
     trunks: list[Trunk] = [{"a": a, "b": b, "count": count} for (a, b), count in sorted(known.fabric.trunks.items())]
     names = {switch["id"]: switch["name"] for switch in switches}
-    findings = cable_findings(places, names) + subnet_findings(places, unplaced, bool(known.fabric.switches))
+    findings = cable_findings(fresh, names) + subnet_findings(fresh, unplaced, bool(known.fabric.switches))
+    unseen = hosts_label({place["host"] for place in kept})
+    words = [f"not looked at, and where the map before this one has it: {unseen}"] if kept else []
     return {
         "schema": _SCHEMA,
         "places": places,
@@ -311,5 +356,5 @@ def fabric_map(view: Json, plan: t.Optional[Json], answers: t.Mapping[str, t.Any
         "unplaced": unplaced,
         "sources": known.sources,
         "findings": sorted_findings(findings),
-        "warnings": known.warnings,
+        "warnings": [*known.warnings, *words],
     }

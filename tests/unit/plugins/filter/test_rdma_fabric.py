@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,18 @@ def test_answers_become_a_map_and_a_table(tmp_path: Path) -> None:
     found = rdma_fabric(view, answers_of(view, CABLES), str(tmp_path / "plan.json"))
     assert len(found["places"]) == 4
     assert rdma_table(found).splitlines()[1].startswith("leaf-A")
+
+
+def test_an_earlier_map_has_the_hosts_that_are_not_looked_at(tmp_path: Path) -> None:
+    view, path = view_of(CABLES), tmp_path / "fabric.json"
+    answers, groups = answers_of(view, CABLES), {"g": ["n1", "n2"]}
+    whole = rdma_fabric(view, answers, None, str(path), groups)
+    path.write_text(json.dumps(whole))
+    del view["facts"]["n2"]
+    assert rdma_fabric(view, answers, None, str(path), groups)["places"] == whole["places"]
+    path.write_text("{}")
+    with pytest.raises(AnsibleFilterError, match=r"fabric\.json cannot be read as the fabric of an earlier run"):
+        rdma_fabric(view, answers, None, str(path), groups)
 
 
 def test_a_host_may_have_the_name_of_a_part_of_the_map() -> None:

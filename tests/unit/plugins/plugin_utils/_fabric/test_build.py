@@ -212,3 +212,44 @@ def test_a_switch_that_hosts_call_differently_has_its_id_for_a_name() -> None:
     found = checked("fabric", fabric_map(view, None, answers))
     [leaf] = found["switches"]
     assert leaf["name"] == leaf["id"]
+
+
+@pytest.mark.parametrize("ethernet", [False, True])
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_host_that_nobody_looks_at_stays_on_the_map(ethernet: bool, cached: bool) -> None:
+    """A run with --limit, or a host that is lost for an hour: the next rollout would take its label of the topology."""
+    cables = {"n1": "AB", "n2": "AB", "n3": "CD", "n4": "CD"}
+    view = view_of(cables, ethernet)
+    answers = answers_of(view, cables, ethernet)
+    earlier = fabric_map(view, None, answers)
+    if not cached or not ethernet:
+        view["facts"] = {"n1": view["facts"]["n1"]}
+    # one has left the inventory since
+    groups = {"g": ["n1", "n2", "n3"]}
+    view["groups"]["g"]["hosts"] = groups["g"]
+    found = checked("fabric", fabric_map(view, None, {"n1": answers["n1"]}, earlier, groups))
+    assert found["places"] == [place for place in earlier["places"] if place["host"] != "n4"]
+    assert found["leaves"] == {leaf: [h for h in hosts if h != "n4"] for leaf, hosts in earlier["leaves"].items()}
+    assert {row["id"]: row["name"] for row in found["switches"]} == {
+        row["id"]: row["name"] for row in earlier["switches"]
+    }
+    assert (found["unplaced"], found["findings"]) == ([], [])
+    assert found["warnings"] == ["not looked at, and where the map before this one has it: n2, n3"]
+
+
+def test_what_was_looked_at_does_not_stay_where_it_was() -> None:
+    cables = {"n1": "AB", "n2": "AB"}
+    view = view_of(cables, True)
+    earlier = fabric_map(view, None, answers_of(view, cables, True))
+    moved = {"n1": "AB", "n2": "A-"}
+    groups = {"g": ["n1", "n2"]}
+    found = fabric_map(view, None, answers_of(view, moved, True), earlier, groups)
+    assert [(place["host"], place["device"]) for place in found["places"]] == [
+        ("n1", "mlx5_0"),
+        ("n1", "mlx5_1"),
+        ("n2", "mlx5_0"),
+    ]
+    # nor a device that is not there any more
+    del view["facts"]["n2"]["devices"][1]
+    found = fabric_map(view, None, {"n1": answers_of(view, cables, True)["n1"]}, earlier, groups)
+    assert [place["device"] for place in found["places"] if place["host"] == "n2"] == ["mlx5_0"]
