@@ -37,7 +37,7 @@ options:
     required: true
   anonymize:
     description:
-      - Replace GUIDs, LIDs, MAC and IP addresses, iSCSI names, host names, and the servers and places of mounts.
+      - Replace GUIDs, LIDs, MAC and IP addresses, iSCSI names, host names, and the servers, volumes and places of mounts.
       - Equal values stay equal, so that the facts keep their shape. Names of netdevs and the kernel release are kept.
     type: bool
     default: false

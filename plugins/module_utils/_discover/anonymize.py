@@ -19,6 +19,8 @@ __all__ = ["anonymize"]
 
 _LINK_LOCAL = "fe80000000000000"
 _NO_LID = (0, 0xFFFF)
+# What the kernel calls disks and their parts. Other names below /dev people have given: volumes, labels.
+_DISK = re.compile(r"dm-\d+|(?:hd|sd|vd|xvd)[a-z]+\d*|(?:loop|md|mmcblk|nbd|rbd|zd)\d+(?:p\d+)?|nvme\d+n\d+(?:p\d+)?")
 
 
 class _Aliases:
@@ -75,18 +77,42 @@ def _address(text: str, aliases: _Aliases) -> str:
     return text
 
 
+def _disk(path: str, aliases: _Aliases) -> str:
+    """A disk below /dev under a name of the kernel, or as a map, which has the same stand-in in dm/name (storage_excerpt.py)."""
+    parts = path[len("/dev/") :].split("/")
+    if _DISK.fullmatch("/".join(parts)):
+        return path
+    # a dash in the name of a group or volume is doubled in the mapper's
+    mapped = (
+        parts[1] if parts[0] == "mapper" and len(parts) == 2 else "-".join(part.replace("-", "--") for part in parts)
+    )
+    return f"/dev/mapper/map{aliases.index('map', mapped)}"
+
+
+def _device_links(entries: t.Mapping[str, Entry], aliases: _Aliases) -> tuple[dict[str, Entry], t.Mapping[str, Entry]]:
+    """(links below /dev under their stand-ins, all that is not below /dev)."""
+    found: dict[str, Entry] = {}
+    for path in sorted(entries):
+        if path.startswith("/dev/") and entries[path].kind == "l":
+            name = entries[path].target.rstrip("/").rpartition("/")[2]
+            found[_disk(path, aliases)] = Entry("l", target=".." + _disk("/dev/" + name, aliases)[len("/dev") :])
+    return found, {path: entry for path, entry in entries.items() if not path.startswith("/dev/")}
+
+
 def _mounts(text: str, aliases: _Aliases) -> str:
-    """Only the mounts that a driver reload could cut, their servers and places under other names."""
+    """Only the mounts that a driver reload could cut, their servers, volumes and places under other names."""
     kept = []
     for line in text.splitlines():
         fields = line.split(" ")
-        if len(fields) < 4 or not (fields[2] in ("nfs", "nfs4", "lustre") or fields[0].startswith("/dev/nvme")):
+        if len(fields) < 4 or not (fields[2] in ("nfs", "nfs4", "lustre") or fields[0].startswith("/dev/")):
             continue
         if fields[2] in ("nfs", "nfs4"):
             fields[0] = f"server{aliases.index('server', fields[0].partition(':')[0])}:/export"
         elif fields[2] == "lustre":
             network = "o2ib" if "@o2ib" in fields[0] else "tcp"
             fields[0] = f"server{aliases.index('server', fields[0])}@{network}:/fs"
+        else:
+            fields[0] = _disk(fields[0], aliases)
         fields[1] = f"/mnt/{aliases.index('mount', fields[1])}"
         options = [option for option in fields[3].split(",") if option.startswith(("proto=", "vers=", "rw", "ro"))]
         kept.append(" ".join([*fields[:3], ",".join(options), "0", "0"]))
@@ -128,14 +154,14 @@ def _ethtool(text: str, aliases: _Aliases) -> str:
 
 
 def anonymize(entries: t.Mapping[str, Entry]) -> dict[str, Entry]:
-    """Entries with GUIDs, LIDs, MAC and IP addresses, iSCSI names, servers, mount points, serial numbers and host names replaced.
+    """Entries with GUIDs, LIDs, MAC and IP addresses, iSCSI names, servers, volumes, mount points, serial numbers and host names replaced.
 
     Relations survive: the functions of one card still share a system image GUID, an IPoIB address still ends in its port's
     GUID, two ports with one subnet manager still name the same LID. Names of netdevs, models, firmware and the kernel
     release are kept; they are what a capture is for.
     """
     aliases = _Aliases()
-    result: dict[str, Entry] = {}
+    result, entries = _device_links(entries, aliases)
     # the directory of volumes, and where it may lead
     places = [LONGHORN_PATH]
     for path, entry in entries.items():

@@ -143,6 +143,38 @@ def test_nothing_of_a_site_is_left_anywhere(process: str) -> None:
     assert after["health"]["netdevs"][0]["cable"] == {"vendor": "v", "part": "p", "serial": "serial1", "length_m": 3.0}
 
 
+def test_volumes_lose_their_names_and_are_over_rdma_all_the_same() -> None:
+    machine = Machine()
+
+    def block(name: str, *slaves: str) -> str:
+        path = f"/sys/devices/virtual/block/{name}"
+        for directory in ("", *slaves):
+            machine.directory(f"{path}/slaves/{directory}".rstrip("/"))
+        machine.link(f"/sys/class/block/{name}", path)
+        return path
+
+    machine.files("/sys/class/nvme/nvme3", transport="rdma")
+    block("nvme3n1")
+    machine.files(block("dm-0", "nvme3n1") + "/dm", name="secret-very--data")
+    machine.files(block("dm-1", "nvme3n1") + "/dm", name="secret-gone")
+    block("sda1")
+    for path, name in (
+        ("mapper/secret-very--data", "dm-0"),
+        ("secret/very-data", "dm-0"),
+        ("disk/by-label/secret", "dm-0"),
+    ):
+        machine.link("/dev/" + path, "/dev/" + name)
+    sources = ["mapper/secret-very--data", "secret/very-data", "disk/by-label/secret", "mapper/secret-gone", "dm-0"]
+    lines = [f"/dev/{source} /secret/{number} xfs rw 0 0\n" for number, source in enumerate([*sources, "sda1"])]
+    machine.file("/proc/self/mounts", "".join(lines))
+    entries = anonymize(record(machine.tree()))
+    assert [line for line in dump_listing(entries).splitlines() if "secret" in line or "very" in line] == []
+    mounts = facts_of(MemoryTree(entries))["management"]["mounts_over_rdma"]
+    assert [row["via"] for row in mounts] == ["nvme-rdma"] * len(sources)
+    assert mounts[0]["source"] == mounts[1]["source"] != mounts[2]["source"]
+    assert [row["via"] for row in facts_of(machine)["management"]["mounts_over_rdma"]] == ["nvme-rdma"] * len(sources)
+
+
 @given(st.data())
 def test_any_bytes_can_be_anonymized(data: st.DataObject) -> None:
     entries = dict(node().entries)
