@@ -382,10 +382,17 @@ class Kube:
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1" if metadata_only else "application/json"
         )
         items: list[Json] = []
-        token = ""
+        token, limit = "", [("limit", str(_PAGE))]
         while True:
-            more = [("limit", str(_PAGE)), *sorted(query.items()), *([("continue", token)] if token else [])]
-            page = self.request("GET", path, doing, more, accept=accept)
+            more = [*limit, *sorted(query.items()), *([("continue", token)] if token else [])]
+            try:
+                page = self.request("GET", path, doing, more, accept=accept)
+            except KubeError as exc:
+                if exc.code != 410 or not token:
+                    raise
+                # it took longer than the API server remembers (five minutes): all at once then, as client-go does (tools/pager)
+                items, token, limit = [], "", []
+                continue
             self._insist_on("items", page, doing)
             items.extend(page.get("items") or [])
             token = (page.get("metadata") or {}).get("continue") or ""

@@ -358,3 +358,28 @@ def test_a_package_that_is_not_tested_is_told() -> None:
     assert wanted == f">={in_dots(_kube._OLDEST)}.0,<{in_dots(_kube._BEYOND)}", (
         "what the module says is what is installed"
     )
+
+
+class Slow(Kube):
+    """An API server that has forgotten where a list of pages began when the second one is asked for."""
+
+    def __init__(self, *codes: int) -> None:
+        self.server, self.codes, self.asked = "https://api.example", list(codes), list[dict[str, str]]()
+
+    def request(  # type: ignore[override]
+        self, method: str, path: str, doing: str, query: Any = (), **_more: str
+    ) -> dict[str, Any]:
+        self.asked.append(dict(query))
+        if "continue" in self.asked[-1]:
+            raise KubeError("the provided continue parameter is too old", self.codes.pop(0))
+        paged = "limit" in self.asked[-1]
+        return {"metadata": {"continue": "c"} if paged else {}, "items": [{"n": 1}] if paged else [{"n": 1}, {"n": 2}]}
+
+
+def test_a_list_whose_beginning_is_forgotten_is_read_at_once() -> None:
+    kube = Slow(410)
+    assert kube.list("/api/v1/pods", "list Pods", labelSelector="a=b") == [{"n": 1}, {"n": 2}]
+    first = {"limit": "500", "labelSelector": "a=b"}
+    assert kube.asked == [first, {**first, "continue": "c"}, {"labelSelector": "a=b"}]
+    with pytest.raises(KubeError, match="too old"):
+        Slow(400).list("/api/v1/pods", "list Pods")
