@@ -275,11 +275,18 @@ class Changes:
 
         # a merge patch: server-side apply would make a node of that name
         path, doing, body = "/api/v1/nodes/" + node, f"label node {node}", {"metadata": {"labels": dict(labels)}}
-        self._precisely(
-            {**self._nodes[node], "apiVersion": "v1", "kind": "Node"},
-            lambda now: self.kube.merge(path, doing, body, dry_run, now),
-            lambda seen, now: of(seen) == of(now),
-        )
+        item = {**self._nodes[node], "apiVersion": "v1", "kind": "Node"}
+        try:
+            self._precisely(
+                item,
+                lambda now: self.kube.merge(path, doing, body, dry_run, now),
+                lambda seen, now: of(seen) == of(now),
+            )
+        except KubeError as exc:
+            # a node that has left the cluster has lost all of them
+            gives = any(value is not None for value in labels.values())
+            if exc.code not in (404, 409) or gives or self._look_again(item) is not None:
+                raise
 
     def _label_steps(
         self, changes: t.Iterable[tuple[str, t.Mapping[str, t.Optional[str]]]], dry_run: bool

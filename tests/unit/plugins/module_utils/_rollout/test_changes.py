@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import typing as t
 
@@ -348,6 +349,41 @@ def test_an_error_says_what_was_done_and_what_was_not(
 
 
 # --- small ones ------------------------------------------------------------------------------------------------------
+
+
+class Nodes(Server):
+    """Merge patches of nodes, which fail for one that is not there: with 404, or with 409 where another of its name is."""
+
+    def merge(self, path: str, doing: str, body: Json, dry_run: bool, seen: t.Any = None) -> Json:
+        now = (self.items.get(path) or {}).get("metadata")
+        if now is None:
+            raise KubeError(f"cannot {doing}: not found", 404)
+        if now["uid"] != seen["metadata"]["uid"]:
+            raise KubeError(f"cannot {doing}: it is another by now", 409)
+        now["labels"].update(body["metadata"]["labels"])
+        return self.items[path]
+
+
+@pytest.mark.parametrize(
+    ("value", "again", "error"),
+    [(None, False, None), ("b", False, "not found"), (None, True, "was changed by kubectl")],
+    ids=["loses", "gets", "is made again"],
+)
+def test_a_node_that_has_left_the_cluster_has_no_label_to_lose(
+    value: str | None, again: bool, error: str | None
+) -> None:
+    """An autoscaler takes it while a rollout goes from node to node."""
+    node = [{"kind": "Node", "metadata": {"name": name, "labels": {"l": "a"}}} for name in ("n1", "n2")]
+    server = Nodes()
+    changes = Changes(server)
+    changes._nodes = {each["metadata"]["name"]: server.put(each) for each in node}
+    steps = changes._label_steps([("n1", {"l": value}), ("n2", {"l": value})], dry_run=False)
+    del server.items["/api/v1/nodes/n1"]
+    if again:
+        server.put(node[0])
+    with pytest.raises(KubeError, match=error) if error else contextlib.nullcontext():
+        changes._perform(steps, lambda: None, ())
+    assert server.items["/api/v1/nodes/n2"]["metadata"]["labels"]["l"] == ("a" if error else None)
 
 
 def record(name: str, namespaces: t.Any, **labels: str) -> Json:
