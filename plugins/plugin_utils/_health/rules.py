@@ -52,11 +52,11 @@ class _Row(t.NamedTuple):
 
 
 class _Group(t.NamedTuple):
-    """slots: devices in hardware by slot. cards: Gb/s of the Active ports of a card, by host and address. health: by host."""
+    """slots: devices in hardware by slot. cards: Gb/s of each Active port of a card, by host and address. health: by host."""
 
     name: str
     slots: dict[_Slot, list[_Row]]
-    cards: dict[tuple[str, str], float]
+    cards: dict[tuple[str, str], list[float]]
     health: dict[str, Json]
 
 
@@ -154,9 +154,9 @@ def _rates(row: _Row) -> list[float]:
     return [port["rate_gbps"] or 0.0 for port in row.device["ports"] if port["state"] == "Active"]
 
 
-def _needed(group: _Group, row: _Row) -> float:
-    """Gb/s that the Active ports of its card move. A virtual function has the ports of another one."""
-    return group.cards[_card(row)] if row.device["kind"] == "pf" else sum(_rates(row))
+def _needed(group: _Group, row: _Row) -> list[float]:
+    """Gb/s of the Active ports of its card. A virtual function has the ports of another one."""
+    return group.cards[_card(row)] if row.device["kind"] == "pf" else _rates(row)
 
 
 def _pcie_degraded(group: _Group) -> t.Iterator[Finding]:
@@ -165,7 +165,7 @@ def _pcie_degraded(group: _Group) -> t.Iterator[Finding]:
             now, possible = _now(row), _possible(row)
             if now is None or possible is None or (now[0] >= possible[0] and now[1] >= possible[1]):
                 continue
-            carries, needed = _carries(*now), _needed(group, row)
+            carries, needed = _carries(*now), sum(_needed(group, row))
             evidence = [
                 f"{row.host} {_device(row)}: {_link(*now)}, about {carries:.0f} Gb/s; card and slot can do {_link(*possible)}"
             ]
@@ -193,9 +193,9 @@ def _pcie_slot(group: _Group) -> t.Iterator[Finding]:
             if now is None or possible is None or _card(row) in told:
                 continue
             told.add(_card(row))
-            if now >= possible and now[1] >= possible[1] and needed > _carries(*now):
-                found.append((f"{_link(*now)}, about {_carries(*now):.0f} Gb/s for {needed:g} Gb/s", row.host))
-                alone = alone and max(_rates(row), default=0.0) <= _carries(*now)
+            if now >= possible and now[1] >= possible[1] and sum(needed) > _carries(*now):
+                found.append((f"{_link(*now)}, about {_carries(*now):.0f} Gb/s for {sum(needed):g} Gb/s", row.host))
+                alone = alone and max(needed) <= _carries(*now)
         if found:
             cause = f"the slot of {model} at {pci} carries less than the ports of the card"
             hosts = [host for _text, host in found]
@@ -404,7 +404,7 @@ _RULES: tuple[t.Callable[[_Group], t.Iterator[Finding]], ...] = (
 
 def _group_of(name: str, hosts: t.Iterable[str], facts: t.Mapping[str, Json]) -> _Group:
     slots: dict[_Slot, list[_Row]] = {}
-    cards: dict[tuple[str, str], float] = {}
+    cards: dict[tuple[str, str], list[float]] = {}
     health: dict[str, Json] = {}
     for host in sorted(set(hosts) & set(facts), key=natural_key):
         for device in facts[host].get("devices") or ():
@@ -413,7 +413,7 @@ def _group_of(name: str, hosts: t.Iterable[str], facts: t.Mapping[str, Json]) ->
                 row = _Row(host, device)
                 slots.setdefault((device["pci"], model), []).append(row)
                 if device["kind"] == "pf":
-                    cards[_card(row)] = cards.get(_card(row), 0.0) + sum(_rates(row))
+                    cards.setdefault(_card(row), []).extend(_rates(row))
         if facts[host].get("health"):
             health[host] = facts[host]["health"]
     return _Group(name, dict(sorted(slots.items())), cards, health)

@@ -204,6 +204,14 @@ def test_two_ports_that_share_a_slot_of_their_card_are_only_told_of() -> None:
     assert findings("ib-v100-1", 3, *[device(1, kind="vf")] * 3) == []
 
 
+def test_a_port_that_its_slot_does_not_carry_is_a_warning_whichever_it_is() -> None:
+    """The first port of the card is down, or fits."""
+    for state in ("Down", "Active"):
+        changes = [both(port(0, state=state), port(1, rate_gbps=200.0))] * 3
+        [found] = [row for row in findings("ib-v100-1", 3, *changes) if row["id"] == "pcie-slot"]
+        assert (found["severity"], found["hosts"]) == ("warning", ["n1", "n2", "n3"])
+
+
 def test_every_rule_has_a_sample_of_both_kinds() -> None:
     assert {row[0] for row in FOUND} == {row[0] for row in WELL}
 
