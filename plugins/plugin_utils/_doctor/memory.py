@@ -157,8 +157,10 @@ def _limit_of(case: Case, pod: Json) -> t.Optional[int]:
 def _may_lock_all(case: Case, pod: Json, log: Log) -> bool:
     """Whether the limit of locked memory refuses a Pod nothing, as its log says it, its host, or what it asks for."""
     told = [limit for limit, _line in _told_limits(case, log)]
-    limit = min(told) if told else _limit_of(case, pod)
-    return (_has_lock(pod) and not _is_ordinary(pod)) if limit is None else limit == _UNLIMITED
+    if told:
+        return min(told) == _UNLIMITED
+    # that of the host does not count for who has the capability
+    return (_has_lock(pod) and not _is_ordinary(pod)) or _limit_of(case, pod) == _UNLIMITED
 
 
 def _ordinary_user(case: Case) -> t.Iterator[Hit]:

@@ -230,6 +230,15 @@ def test_a_test_of_a_gpu_that_tells_no_error_was_refused_its_memory(error: str, 
     assert [each["id"] for each in diagnose(samples.said(*lines))] == [rule]
 
 
+@pytest.mark.parametrize(("security", "blamed"), [({"capabilities": {"add": ["IPC_LOCK"]}}, True), ({}, False)])
+def test_the_limit_of_a_host_leaves_the_memory_limit_of_who_may_pass_it(security: t.Any, blamed: bool) -> None:
+    job = samples.a_job(limits={"memory": "512Gi"}, security=security)
+    given = samples.running(
+        job, logs=[samples.a_log(samples.MR, pod="rdma/train")], facts={HOST: samples.limited(8 << 20)}
+    )
+    assert ("mr-memory-limit" in {each["id"] for each in diagnose(given)}) is blamed
+
+
 def test_fabrics_of_groups_that_never_meet_are_no_cause() -> None:
     """A queue pair that fails has another one, where only hosts of other groups are in other subnets."""
 
