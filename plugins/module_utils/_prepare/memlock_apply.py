@@ -294,14 +294,16 @@ class _Run:
         problems = unreadable_specs(others, self._read)
         if problems:
             raise MemlockError("; ".join(problems))
+        change = self._plan_limit(daemon, change)
         lost = sorted(set(running) - set(specs)) if specs else []
-        if lost:
+        # without a restart it stays
+        if lost and (change.files or change.reasons or self.unread or self.overlay):
             raise MemlockError(
                 f"containerd runs with the runtime handler {', '.join(lost)}, which its files ({daemon.config_path}) do not define any more: "
                 "no Pod of it would start after a restart",
                 "Define it there again, or restart containerd yourself where it is to go, then run again",
             )
-        return self._plan_limit(daemon, change)
+        return change
 
     def _refuse_unstartable(self, daemon: Daemon, running: t.Mapping[str, Json]) -> dict[str, t.Optional[str]]:
         """What is in the files already, and would make the next start worse than the daemon that runs; base_runtime_spec by handler.

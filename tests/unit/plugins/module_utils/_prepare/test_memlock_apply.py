@@ -361,18 +361,30 @@ def test_files_that_went_since_containerd_started_stop_the_run(
     assert (machine.files(), machine.starts, healthy(machine)) == (before, 1, True)
 
 
+def _take_nvidia_out(machine: Machine) -> None:
+    parts = re.split(r"(?m)^(?=\s*\[)", machine.config.read_text())
+    machine.config.write_text("".join(part for part in parts if "nvidia" not in part.partition("]")[0]))
+
+
 @pytest.mark.parametrize("wish", [{"method": "limit"}, {"method": "spec", "handlers": ["runc"]}], ids=["limit", "spec"])
 def test_a_handler_that_went_since_containerd_started_stops_the_run(start: Start, wish: dict[str, Any]) -> None:
     """What somebody else has taken out, and not restarted containerd for, does not go with a restart for a limit."""
     machine = start()
-    parts = re.split(r"(?m)^(?=\s*\[)", machine.config.read_text())
-    machine.config.write_text("".join(part for part in parts if "nvidia" not in part.partition("]")[0]))
+    _take_nvidia_out(machine)
     before = machine.files()
     with pytest.raises(
         MemlockError, match=r"^containerd runs with the runtime handler nvidia, which its files .* any more"
     ):
         run(machine, **wish)
     assert (machine.files(), machine.starts) == (before, 1)
+
+
+def test_a_handler_that_went_is_no_matter_of_a_node_on_which_nothing_is_to_be_done(start: Start) -> None:
+    machine = start()
+    run(machine, method="limit")
+    _take_nvidia_out(machine)
+    for check in (True, False):
+        assert run(machine, check, method="limit")["changed"] is False
 
 
 def test_our_own_specification_that_is_gone_is_made_again(start: Start) -> None:
