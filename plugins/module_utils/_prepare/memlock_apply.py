@@ -289,11 +289,10 @@ class _Run:
         specs = self._refuse_unstartable(daemon, running)
         if self.wish.method == "spec":
             change = self._plan_spec(daemon, dump, running)
-        written = dict(change.files)
-        others = {name: path for name, path in specs.items() if name not in change.specs and path not in written}
-        problems = unreadable_specs(others, self._read)
-        if problems:
-            raise MemlockError("; ".join(problems))
+        others = {
+            name: path for name, path in specs.items() if name not in change.specs and path not in dict(change.files)
+        }
+        self._refuse_unreadable(daemon, others, running)
         change = self._plan_limit(daemon, change)
         lost = sorted(set(running) - set(specs)) if specs else []
         # without a restart it stays
@@ -304,6 +303,23 @@ class _Run:
                 "Define it there again, or restart containerd yourself where it is to go, then run again",
             )
         return change
+
+    def _refuse_unreadable(
+        self, daemon: Daemon, specs: t.Mapping[str, t.Optional[str]], running: t.Mapping[str, Json]
+    ) -> None:
+        """Specifications that stay as they are, by handler. What the daemon has read as it is now, it reads again."""
+        unread = {}
+        for name, path in specs.items():
+            if path is None:
+                continue
+            # containerd takes a relative one from its own directory
+            place = os.path.join(self.node.proc_link(f"{daemon.pid}/cwd") or "/", path)
+            same = (running.get(name) or {}).get("base_runtime_spec") == path and not self._newer(daemon, place)
+            if not same or self._read(place) is None:
+                unread[name] = place
+        problems = unreadable_specs(unread, self._read)
+        if problems:
+            raise MemlockError("; ".join(problems))
 
     def _refuse_unstartable(self, daemon: Daemon, running: t.Mapping[str, Json]) -> dict[str, t.Optional[str]]:
         """What is in the files already, and would make the next start worse than the daemon that runs; base_runtime_spec by handler.

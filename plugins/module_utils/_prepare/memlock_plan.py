@@ -193,18 +193,15 @@ def plan_specs(
     return result
 
 
-def unreadable_specs(
-    handlers: t.Mapping[str, t.Optional[str]], read: t.Callable[[str], t.Optional[bytes]]
-) -> list[str]:
+def unreadable_specs(handlers: t.Mapping[str, str], read: t.Callable[[str], t.Optional[bytes]]) -> list[str]:
     """Why CRI would not come back from a restart, in sentences: it reads the specifications of all handlers, and with a bad one serves none.
 
-    handlers: the base_runtime_spec that is configured, None without one. A running daemon has read its own before, as they were then.
+    handlers: the base_runtime_spec that is configured. A running daemon has read its own before, as they were then.
     """
     problems = []
     for name, path in sorted(handlers.items()):
         try:
-            if path is not None:
-                _read_spec(read, path, name)
+            _read_spec(read, path, name)
         except SpecError as exc:
             problems.append(str(exc))
     return problems

@@ -387,6 +387,27 @@ def test_a_handler_that_went_is_no_matter_of_a_node_on_which_nothing_is_to_be_do
         assert run(machine, check, method="limit")["changed"] is False
 
 
+def test_a_specification_that_containerd_has_read_is_no_reason_to_refuse(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sparse one, at a path relative to the directory of containerd, which we would not take for our own."""
+    machine = start()
+    path = machine.root / "etc/sparse.json"
+    path.write_text('{"ociVersion": "1.0.2", "linux": {}}')
+    text = machine.config.read_text()
+    setting = f'base_runtime_spec = "{os.path.relpath(path)}"\n'
+    machine.config.write_text(text.replace("runtimes.nvidia]\n", f"runtimes.nvidia]\n{setting}", 1))
+    machine.command(["systemctl", "restart", "containerd.service"])
+    # the clock of a start is no finer
+    os.utime(path, (0, 0))
+    assert healthy(machine)
+    with monkeypatch.context() as patched:
+        patched.chdir("/")
+        assert run(machine, check=True, method="limit")["changed"] is True
+    assert run(machine, method="limit")["daemon"]["memlock"] == LIMIT
+    assert healthy(machine)
+
+
 def test_our_own_specification_that_is_gone_is_made_again(start: Start) -> None:
     machine = start()
     run(machine)
