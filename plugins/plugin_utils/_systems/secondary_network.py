@@ -244,7 +244,8 @@ def _check_policies(planned: t.Sequence[_Planned], found: Findings) -> None:
         if each.network.kind != "sriov" or not wish.get("sriov") or wish.get("resource"):
             continue
         owner = owners.setdefault(each.network.group, each)
-        if owner is not each:
+        # a network of the same name in another namespace has the same ones
+        if any(wish.get(key) != owner.network.wish.get(key) for key in ("name", "rails", "sriov", "mtu")):
             found.problem(
                 f"{each.network.words}: network {owner.network.name} has sriov.vfs for the same ports, and the SR-IOV operator offers the "
                 "functions of one of them only: leave sriov out, and name what the other one makes with resource "

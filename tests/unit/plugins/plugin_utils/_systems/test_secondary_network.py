@@ -1018,6 +1018,14 @@ def test_nv_ipam_gives_blocks_to_the_nodes_of_the_plan_only() -> None:
     assert plugin["ipam"] == {"type": "nv-ipam", "poolName": "fabric-rail1", "poolType": "ippool"}
 
 
+def test_a_network_of_virtual_functions_may_be_in_two_namespaces() -> None:
+    """Both have the same policies."""
+    other = {**SRIOV, "namespace": "b", "ipam": {**ADDRESSES, "range": "10.99.0.0/16"}}
+    kind = "SriovNetworkNodePolicy"
+    assert of_kind(sane(roce(SRIOV, other)), kind) == of_kind(sane(roce(SRIOV)), kind)
+    assert "has sriov.vfs for the same ports" in one_problem(roce(SRIOV, {**other, "mtu": 9000}))
+
+
 def test_a_spiderpool_network_names_pool_resource_and_netdev_of_its_rail() -> None:
     found = sane(
         roce({**SPIDER, "vlan": 100, "mtu": 9000, "inject": True, "ipam": {**SPIDER["ipam"], "gateway": "last"}})
