@@ -12,10 +12,12 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import (
     ETHERNET,
     ON_A_NETDEV,
+    Attachment,
     Findings,
     Network,
     link_of,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_objects import spider_kind
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_pools import pods_per_node
 
 __all__ = ["check_network"]
@@ -45,13 +47,15 @@ _INSTEAD = {
 }
 
 
-def check_network(network: Network, site: Site, rollout: t.Mapping[str, t.Any], found: Findings) -> None:
+def check_network(
+    network: Network, rows: t.Sequence[Attachment], site: Site, rollout: t.Mapping[str, t.Any], found: Findings
+) -> None:
     """What can be said without a look at hosts and addresses."""
     group = site["plan"]["groups"][network.group]
     ethernet = link_of(group) == ETHERNET
     kind = network.kind
     read = _READ.get(kind, set())
-    if kind == "spiderpool" and (network.wish.get("cni") or ("macvlan" if ethernet else "ipoib")) == "ipoib":
+    if kind == "spiderpool" and any(spider_kind(network, row) == "ipoib" for row in rows):
         # its object has no field for what the IPoIB CNI plugin does not read
         kind, read = "ipoib", read - {"mtu", "vlan"}
     for key in sorted(set(network.wish) - _ALL - read):

@@ -184,8 +184,8 @@ def _is_planned(network: Network, site: Site, found: Findings) -> bool:
 
 
 def _plan(network: Network, site: Site, rollout: t.Mapping[str, t.Any], found: Findings) -> _Planned:
-    check_network(network, site, rollout, found)
     rows = attachments(network, site, found)
+    check_network(network, rows, site, rollout, found)
     host_objections(network, rows, site, found)
     pools = make_pools(network, site, found)
     functions = Functions({}, [], [])

@@ -1026,6 +1026,14 @@ def test_a_network_of_virtual_functions_may_be_in_two_namespaces() -> None:
     assert "has sriov.vfs for the same ports" in one_problem(roce(SRIOV, {**other, "mtu": 9000}))
 
 
+def test_a_spiderpool_network_on_an_ethernet_netdev_of_infiniband_hosts_may_have_a_vlan() -> None:
+    """Such as one for storage."""
+    wish = {"name": "nfs", "kind": "spiderpool", "master": "bond0", "vlan": 100, "ipam": {"range": "10.20.0.0/24"}}
+    [item] = of_kind(sane(infiniband(wish)), "SpiderMultusConfig")
+    assert item["spec"]["macvlan"]["master"] == ["bond0"]
+    assert item["spec"]["macvlan"]["vlanID"] == 100
+
+
 def test_a_spiderpool_network_names_pool_resource_and_netdev_of_its_rail() -> None:
     found = sane(
         roce({**SPIDER, "vlan": 100, "mtu": 9000, "inject": True, "ipam": {**SPIDER["ipam"], "gateway": "last"}})
