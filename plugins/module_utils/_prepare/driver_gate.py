@@ -139,7 +139,7 @@ def _servers(tree: Tree) -> t.Iterator[tuple[str, str]]:
         # ceph says mon_addr= where its source has a name in it; others have addresses in their source
         for address in re.findall(r"[0-9A-Fa-f.:]{7,}", options.get("mon_addr") or fields[0]):
             # a port and the colon before a path may be behind it
-            yield what, re.sub(r"^([0-9.]+):.*|:+$", r"\1", address)
+            yield what, re.sub(r"^(\d+\.[\d.]+):.*|:+$", r"\1", address)
     for name in tree.names("/sys/class/iscsi_connection"):
         address = tree.text(f"/sys/class/iscsi_connection/{name}/address") or tree.text(
             f"/sys/class/iscsi_connection/{name}/persistent_address"
