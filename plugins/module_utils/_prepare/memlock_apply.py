@@ -498,12 +498,13 @@ class _Run:
             reasons.append(
                 f"containerd may lock {limit_text(memlock)}, and its unit gives {limit_text(unit)}: it was not restarted since"
             )
-        self._warn_of_reload(written or reload)
+        if (written or reload) and (files or reasons):
+            self._warn_of_reload()
         return change._replace(files=files, diff=diff, reload=written or reload, reasons=reasons)
 
-    def _warn_of_reload(self, reload: bool) -> None:
+    def _warn_of_reload(self) -> None:
         """https://github.com/NVIDIA/nvidia-container-toolkit/issues/48: what runc could not tell it, systemd takes away at a reload."""
-        gpus = self.node.unlinked_gpus() if reload else []
+        gpus = self.node.unlinked_gpus()
         if gpus:
             self.warnings.append(
                 f"{', '.join(gpus)} {'has' if len(gpus) == 1 else 'have'} no link in /dev/char: containers that use GPUs may lose them "
