@@ -26,8 +26,8 @@ REASONS: dict[str, str] = {
     "rdma_in_use": "end these programs (drain the node), or use ofed_activate: reboot",
     "not_drained": "give ofed_kubeconfig, so that the role drains the node, or drain it by hand",
     "disk_space": "make room: a driver that is built on the node needs it, and a full disk leaves half a driver",
-    "kernel_headers": "install the headers of this very kernel (Debian, Ubuntu: linux-headers-RELEASE, RHEL: kernel-devel-RELEASE), or "
-    "boot a kernel whose headers are available",
+    "kernel_headers": "install the headers of this very kernel (Debian, Ubuntu: linux-headers-RELEASE, RHEL: kernel-devel-RELEASE, of "
+    "RELEASE+64k kernel-64k-devel-RELEASE), or boot a kernel whose headers are available",
     # the role asks the package manager itself, once nothing else rules the change out
     "no_way_back": "name a repository that has these versions",
     "secure_boot": "enroll the key that DKMS signs with (mokutil --import, then reboot and confirm at the console), or turn Secure Boot off",
