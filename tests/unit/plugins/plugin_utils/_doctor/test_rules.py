@@ -230,6 +230,16 @@ def test_a_test_of_a_gpu_that_tells_no_error_was_refused_its_memory(error: str, 
     assert [each["id"] for each in diagnose(samples.said(*lines))] == [rule]
 
 
+@pytest.mark.parametrize("way", ["NET/IB/0", "NET/IBext_v10/0", "NET/gIB/0", "NET/AWS Libfabric/0"])
+def test_a_job_without_gpudirect_is_found_whatever_its_plugin_calls_the_way(way: str) -> None:
+    def ids(line: str) -> set[str]:
+        return {each["id"] for each in diagnose(samples.said(line))}
+
+    line = samples.SETUP.replace("NET/IB/0", way)
+    assert "gpudirect-off" in ids(line)
+    assert "gpudirect-off" not in ids(f"{line}/GDRDMA")
+
+
 @pytest.mark.parametrize(("security", "blamed"), [({"capabilities": {"add": ["IPC_LOCK"]}}, True), ({}, False)])
 def test_the_limit_of_a_host_leaves_the_memory_limit_of_who_may_pass_it(security: t.Any, blamed: bool) -> None:
     job = samples.a_job(limits={"memory": "512Gi"}, security=security)
