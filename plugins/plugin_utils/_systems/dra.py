@@ -98,7 +98,7 @@ def _settings(wish: t.Mapping[str, t.Any], site: Site) -> tuple[Json, list[str]]
         "image_pull_secrets": list(wish.get("image_pull_secrets") or site["pull_secrets"]),
         "priority_class": str(own.get("priority_class") or _DRANET["priority_class"]),
         "tolerations": list(wish["tolerations"]) if wish.get("tolerations") is not None else [{"operator": "Exists"}],
-        "resources": own.get("resources") or _DRANET["resources"],
+        "resources": own["resources"] if own.get("resources") is not None else _DRANET["resources"],
         "max_unavailable": _DRANET["max_unavailable"],
         "port": int(own.get("port") or _DRANET["port"]),
         "cloud_provider": str(own.get("cloud_provider") or _DRANET["cloud_provider"]),

@@ -204,7 +204,8 @@ def test_a_share_that_makes_no_sense_is_a_problem(share: str) -> None:
     )
 
 
-def test_what_is_wished_of_the_driver_is_done() -> None:
+@pytest.mark.parametrize("resources", [{"requests": {"cpu": "1"}}, {}])
+def test_what_is_wished_of_the_driver_is_done(resources: Json) -> None:
     own = {
         "namespace": "dranet",
         "image": "mirror.example.com/dranet:v1.4.0",
@@ -214,7 +215,7 @@ def test_what_is_wished_of_the_driver_is_done() -> None:
         "port": 9999,
         "max_unavailable": "10%",
         "kubelet_root": "/data/kubelet/",
-        "resources": {"requests": {"cpu": "1"}},
+        "resources": resources,
     }
     found = request(wish(dranet=own, image_pull_secrets=["s"], tolerations=[]), site(nodes("ib-v100-1")), SERVED)
     [namespace] = of_kind(found, "Namespace")
@@ -229,7 +230,7 @@ def test_what_is_wished_of_the_driver_is_done() -> None:
     assert {"--move-ib-interfaces=false", "--cloud-provider-hint=AWS", "--bind-address=:9999"} <= set(container["args"])
     assert "--kubelet-root-dir=/data/kubelet" in container["args"]
     assert container["readinessProbe"]["httpGet"]["port"] == container["startupProbe"]["httpGet"]["port"] == 9999
-    assert container["resources"] == own["resources"]
+    assert container["resources"] == resources
     assert spec["volumes"][0]["hostPath"]["path"] == "/data/kubelet/plugins"
 
 
