@@ -86,7 +86,7 @@ _VIA = re.compile(r" via ((?:NET|P2P|SHM|COLLNET)[\w/ .-]{0,40}?)(?: comm |\(|$)
 # the rank that sends for another one of its host (PXN): via NET/IB/0(4)/GDRDMA
 _PROXY = re.compile(r"( via NET/[\w .-]{1,40}/\d{1,4})\(\d{1,7}\)")
 _SPEAKER = re.compile(r"^([\w.-]{1,253}):\d{1,10}:\d{1,10} \[\d{1,4}\] NCCL INFO Channel ")
-_USING = re.compile(r"NCCL INFO Using network (\S{1,30})")
+_USING = re.compile(r"NCCL INFO Using network (AWS Libfabric|\S{1,30})")
 _MOST_ROWS = 200
 _MOST_NAMES = 64
 # hosts in a sentence
@@ -275,7 +275,8 @@ def _doubts(report: NcclReport, text: str) -> t.Iterator[Finding]:
     sockets = [way for way in report.transports if way.startswith("NET/Socket")]
     if sockets and "NCCL_IB_DISABLE set by environment to 1" not in text:
         yield Finding("NCCL moved its data over TCP, not over RDMA", _WRONG_WAY, sockets[0])
-    inside = [way for way in report.transports if way.startswith(RDMA_WAYS)]
+    # the name of the network alone does not say how data gets there
+    inside = [way for way in report.transports if way.startswith(RDMA_WAYS) and way.count("/") > 1]
     if inside and not any("GDRDMA" in way for way in inside):
         yield Finding(
             "NCCL used RDMA without GPUDirect: all data goes through the memory of the hosts", _DIRECT, inside[0]

@@ -88,6 +88,13 @@ def test_a_way_through_another_gpu_of_the_host_is_named_without_it() -> None:
     assert (report.transports, report.findings) == (("NET/IB/0/GDRDMA", "NET/IB/1/GDRDMA"), ())
 
 
+@pytest.mark.parametrize("network", ["IB", "IBext_v10", "gIB", "AWS Libfabric"])
+def test_a_log_without_ways_says_nothing_of_gpudirect(network: str) -> None:
+    """It tells the network alone, as one of which the rest is missing."""
+    report = parse_nccl(a_table(100.0, more=f"n1:95:120 [0] NCCL INFO Using network {network}"))
+    assert (report.transports, report.findings) == ((f"NET/{network}",), ())
+
+
 def test_hosts_without_gpudirect_among_others_are_named() -> None:
     """One without nvidia_peermem slows all; GPUs that are far from their HCA do without on any host."""
     near, far = "NET/IB/0/GDRDMA", "NET/IB/0"
