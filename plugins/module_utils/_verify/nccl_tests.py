@@ -287,7 +287,7 @@ def _doubts(report: NcclReport, text: str) -> t.Iterator[Finding]:
             f"NCCL used RDMA without GPUDirect on {', '.join(report.staged[:_SHOWN])}{more}: all data of these goes through the memory "
             "of the hosts",
             _DIRECT,
-            inside[0],
+            next((way for way in inside if "GDRDMA" not in way), ""),
         )
     if not report.rows:
         yield Finding("nccl-tests printed no figures", "see the log of the launcher, with NCCL_DEBUG=INFO", "")

@@ -106,6 +106,11 @@ def test_hosts_without_gpudirect_among_others_are_named() -> None:
     )
     assert "nvidia_peermem" in found.remedy
     assert parse_nccl(a_table(100.0, more=channel("n1", near) + channel("n1", far))).findings == ()
+    assert found.line == far
+    # whose way is one too many to be kept
+    names = "".join(channel("n1", f"P2P/w{number}") for number in range(70))
+    (found,) = parse_nccl(a_table(100.0, more=names + channel("n1", near) + channel("n2", far))).findings
+    assert "without GPUDirect on n2" in found.cause
     many = "".join(channel(f"n{number}", far) for number in range(30)) + channel("m", near)
     assert " and 22 more: " in parse_nccl(a_table(100.0, more=many)).findings[0].cause
 
