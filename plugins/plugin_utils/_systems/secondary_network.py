@@ -206,6 +206,20 @@ def _standing(networks: t.Iterable[Network], site: Site) -> list[tuple[Network, 
     return [(each, make_pools(each, site, Findings())) for each in networks if each.group in stay]
 
 
+def _names_of(network: Network, made: t.Sequence[str], pools: Pools) -> list[tuple[str, ...]]:
+    """What a network has a name of, each with where it is looked for. made: names of its objects."""
+    names: list[tuple[str, ...]] = [("network", network.namespace, name) for name in made]
+    if network.wish.get("operator"):
+        # of the cluster: the namespace does not tell them apart
+        names += [("operator's network", name) for name in made]
+    if network.ipam_type in _WITH_POOLS:
+        names += [("pool of addresses", pool.name) for own in pools.values() for pool in own]
+    if network.wish.get("inject"):
+        # the webhook looks for it in all namespaces
+        names.append(("annotation of Pods", f"{INJECT}: {network.name}"))
+    return names
+
+
 def _check_names(
     planned: t.Sequence[_Planned], standing: t.Sequence[tuple[Network, Pools]], site: Site, found: Findings
 ) -> None:
@@ -214,20 +228,9 @@ def _check_names(
     for network, pools in standing:
         rails = rails_of(site["plan"]["groups"][network.group])
         made = [f"{network.name}-rail{rail}" for rail in rails] if network.rails else [network.name]
-        owners.update({("network", network.namespace, each): network for each in made})
-        if network.ipam_type in _WITH_POOLS:
-            owners.update({("pool of addresses", pool.name): network for own in pools.values() for pool in own})
+        owners.update(dict.fromkeys(_names_of(network, made, pools), network))
     for each in planned:
-        names: list[tuple[str, ...]] = [("network", each.network.namespace, row.name) for row in each.rows]
-        if each.network.wish.get("operator"):
-            # of the cluster: the namespace does not tell them apart
-            names += [("operator's network", row.name) for row in each.rows]
-        if each.network.ipam_type in _WITH_POOLS:
-            names += [("pool of addresses", pool.name) for own in each.pools.values() for pool in own]
-        if each.network.wish.get("inject"):
-            # the webhook looks for it in all namespaces
-            names.append(("annotation of Pods", f"{INJECT}: {each.network.name}"))
-        for name in names:
+        for name in _names_of(each.network, [row.name for row in each.rows], each.pools):
             owner = owners.setdefault(name, each.network)
             if owner is not each.network:
                 found.problem(

@@ -807,6 +807,15 @@ def test_two_networks_that_overlap_are_both_named() -> None:
     )
 
 
+def test_an_annotation_of_a_network_that_stays_as_it_is_goes_to_no_other() -> None:
+    """Spiderpool's webhook would give Pods both."""
+    other = {**INJECTED, "namespace": "b", "master": "bond0", "ipam": {"range": "10.99.0.0/24"}}
+    site = networked_site({"roce": networked(ROCE, {**SPIDER, "inject": True}), "ib": networked(IB, other)})
+    plan = copy.deepcopy(site["plan"])
+    plan["groups"]["roce"].update(planned=False, kept="its ports are down")
+    assert "both make the annotation of Pods" in " ".join(asked(BROUGHT, {**site, "plan": plan})["problems"])
+
+
 @pytest.mark.parametrize("both", [False, True])
 def test_what_a_network_has_that_stays_as_it_is_goes_to_no_other(both: bool) -> None:
     """Its group may be planned again tomorrow, and its Pods have its addresses today."""
