@@ -400,7 +400,7 @@ def test_a_specification_that_containerd_has_read_is_no_reason_to_refuse(
     setting = f'base_runtime_spec = "{os.path.relpath(path)}"\n'
     machine.config.write_text(text.replace("runtimes.nvidia]\n", f"runtimes.nvidia]\n{setting}", 1))
     machine.command(["systemctl", "restart", "containerd.service"])
-    # the clock of a start is no finer
+    # a start is known by the second
     os.utime(path, (0, 0))
     assert healthy(machine)
     with monkeypatch.context() as patched:
