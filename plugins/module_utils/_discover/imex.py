@@ -11,12 +11,11 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.places import IMEX_SERVICE
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.services import UNIT_DIRECTORIES, runs, units_of
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.services import runs, units_of
 
 __all__ = ["read_imex"]
 
 Json = t.Dict[str, t.Any]
-_OWN = "/etc/systemd/system"
 
 
 def read_imex(tree: Tree) -> Json:
@@ -25,10 +24,6 @@ def read_imex(tree: Tree) -> Json:
     The host's own service, the device that channels are made of, and what the service was before the role nvidia_imex masked it.
     """
     units = units_of(tree, "nvidia-imex.service")
-    # the link of a mask outlives the package
-    there = any(
-        tree.exists(f"{path}/nvidia-imex.service") for path in UNIT_DIRECTORIES if not (units.masked and path == _OWN)
-    )
     # "234 nvidia-caps-imex-channels" (fs/proc/devices.c)
     major = re.search(r"^ *([0-9]{1,9}) nvidia-caps-imex-channels$", tree.text("/proc/devices") or "", re.MULTILINE)
     remembered: t.Optional[Json] = None
@@ -40,7 +35,7 @@ def read_imex(tree: Tree) -> Json:
         remembered = None
     state = "running" if runs(tree, "nvidia-imex") else "stopped"
     return {
-        "service": state if state == "running" or there else None,
+        "service": state if state == "running" or units.units else None,
         "enabled": bool(units.enabled),
         "masked": bool(units.masked),
         "remembered": remembered,

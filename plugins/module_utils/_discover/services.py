@@ -46,13 +46,14 @@ def runs(tree: Tree, daemon: str) -> bool:
 
 
 def units_of(tree: Tree, *names: str) -> _Units:
-    """A unit that is masked is there, too."""
+    """A unit that is masked is there, too, but not where its package was removed: the link of the mask outlives that."""
     found = _Units([], [], [])
     for unit in names:
-        if any(tree.exists(f"{directory}/{unit}") for directory in UNIT_DIRECTORIES):
+        masked = tree.link_name("/etc/systemd/system/" + unit) == "null"
+        if any(tree.exists(f"{directory}/{unit}") for directory in UNIT_DIRECTORIES[int(masked) :]):
             found.units.append(unit)
         if any(tree.link_name(f"/etc/systemd/system/{target}.target.wants/{unit}") for target in _TARGETS):
             found.enabled.append(unit)
-        if tree.link_name("/etc/systemd/system/" + unit) == "null":
+        if masked:
             found.masked.append(unit)
     return found
