@@ -234,7 +234,7 @@ MOST_LINES = {
     "kubernetes_info": 1370,
     "lab": 0,
     "link_counters": 945,
-    "mpi_traffic": 2430,
+    "mpi_traffic": 2440,
     "node_change": 515,
     "node_file": 500,
     "node_logs": 70,

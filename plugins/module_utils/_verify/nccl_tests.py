@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.findings import Finding, explained, head
 
-__all__ = ["RDMA_WAYS", "Half", "parse_nccl"]
+__all__ = ["RDMA_WAYS", "Half", "parse_nccl", "staged_hosts"]
 
 # How ways over RDMA begin: NCCL's own (NET/IB, NET/IBext_v10), Google's plugin for RoCE, that of AWS for EFA in two versions.
 RDMA_WAYS = ("NET/IB", "NET/gIB", "NET/AWS Libfabric", "NET/Libfabric")
@@ -170,13 +170,31 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
 )
 
 
+def _way_of(line: str) -> str:
+    via = _VIA.search(_PROXY.sub(r"\1", line))
+    return via.group(1).strip().rstrip("/") if via else ""
+
+
+def staged_hosts(lines: t.Iterable[str]) -> dict[str, str]:
+    """Hosts of which no data went from GPU to HCA directly, by their own words, each with a line that says so."""
+    first: dict[str, str] = {}
+    direct: set[str] = set()
+    for line in lines:
+        said = _LAUNCHER.sub("", line, count=1)
+        speaker, way = _SPEAKER.match(said), _way_of(said)
+        if speaker and way.startswith(RDMA_WAYS):
+            first.setdefault(speaker.group(1), said)
+            if "GDRDMA" in way:
+                direct.add(speaker.group(1))
+    return {host: line for host, line in first.items() if host not in direct}
+
+
 def parse_nccl(text: str) -> NcclReport:
     """Everything that an output says; any text is read, up to a bound."""
     rows: list[NcclRow] = []
     columns: tuple[str, ...] = ()
     hosts: dict[str, None] = {}
     transports: dict[str, None] = {}
-    direct: dict[str, bool] = {}
     ranks = 0
     plain = [_LAUNCHER.sub("", line, count=1) for line in head(text)]
     for line in plain:
@@ -192,12 +210,9 @@ def parse_nccl(text: str) -> NcclReport:
         if rank:
             ranks = max(ranks, int(rank.group(1)) + 1)
             hosts[rank.group(2)] = None
-        via = _VIA.search(_PROXY.sub(r"\1", line))
+        via = _way_of(line)
         if via and len(transports) < _MOST_NAMES:
-            transports[via.group(1).strip().rstrip("/")] = None
-        speaker = _SPEAKER.match(line)
-        if via and speaker and via.group(1).startswith(RDMA_WAYS):
-            direct[speaker.group(1)] = direct.get(speaker.group(1), False) or "GDRDMA" in via.group(1)
+            transports[via] = None
     whole = "\n".join(plain)
     average, bounds = _AVERAGE.search(whole), _BOUNDS.search(whole)
     using = _USING.search(whole)
@@ -210,7 +225,7 @@ def parse_nccl(text: str) -> NcclReport:
         average_busbw=_figure(average.group(1)) if average else None,
         out_of_bounds=int(bounds.group(1)) if bounds else None,
         transports=tuple(sorted(transports)) or ((f"NET/{using.group(1)}",) if using else ()),
-        staged=tuple(sorted(host for host, known in direct.items() if not known)),
+        staged=tuple(sorted(staged_hosts(plain))),
         findings=(),
     )
     return NcclReport(**{**report.__dict__, "findings": (*explained(_CAUSES, whole), *_doubts(report, whole))})

@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import SYMBOL
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import decide
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.nccl_tests import RDMA_WAYS
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.nccl_tests import RDMA_WAYS, staged_hosts
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case, Line, quoted
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Log, Rule
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.memory import is_of_gpu
@@ -20,11 +20,6 @@ __all__ = ["RULES"]
 # NCCL: src/graph/topo.cc; "Disabled for GPU" tells only that a pair of GPU and HCA is far apart
 _OFF = re.compile(r"GPU Direct RDMA Disabled for HCA")
 _CHANNELS = tuple(f"] via {way}" for way in RDMA_WAYS)
-# of a launcher's log, in which all hosts speak
-_SPEAKER = re.compile(
-    r"([\w.-]{1,253}):\d{1,10}:\d{1,10} \[\d{1,4}\] NCCL INFO Channel [^\n]{0,300}"
-    rf"(?:{'|'.join(map(re.escape, _CHANNELS))})[^\n]{{0,100}}"
-)
 # NCCL: src/misc/ibvwrap.cc; what has no room for memory is refused with another error
 _REGISTER = ("ibv_reg_mr", "ibv_reg_mr_iova2", "ibv_reg_dmabuf_mr")
 _NO_MEMORY_OF_GPU = ("Invalid argument", "Operation not supported")
@@ -52,24 +47,13 @@ def _reason(case: Case, log: Log) -> tuple[str, list[str]]:
     return "", []
 
 
-def _staged(log: Log) -> list[Line]:
-    """Of each host of which no data went from GPU to HCA directly, while that of others did, a line that says so."""
-    first: dict[str, str] = {}
-    direct: set[str] = set()
-    for match in _SPEAKER.finditer(log["text"]):
-        first.setdefault(match[1], match[0])
-        if "/GDRDMA" in match[0]:
-            direct.add(match[1])
-    return [Line(log, line) for host, line in first.items() if host not in direct]
-
-
 def _off(case: Case) -> t.Iterator[Hit]:
     for log in case.logs:
         disabled = [str(line) for line in case.lines("GPU Direct RDMA Disabled", logs=[log]) if _OFF.search(line.raw)]
         channels = [str(line) for line in case.lines(*_CHANNELS, logs=[log])]
-        none = "/GDRDMA" not in log["text"]
-        staged = [] if none else [str(line) for line in _staged(log)]
-        if disabled or staged or (channels and none):
+        # in the log of a launcher all hosts speak
+        staged = [str(Line(log, line)) for line in staged_hosts(log["text"].splitlines()).values()]
+        if disabled or staged or (channels and "/GDRDMA" not in log["text"]):
             remedy, evidence = _reason(case, log)
             yield case.hit(log, [*disabled[:2], *(staged[:2] or channels[:1]), *evidence], remedy=remedy)
 
