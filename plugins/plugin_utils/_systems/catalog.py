@@ -14,6 +14,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES, problems
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.images import images_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import switched_off
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
     Json,
     Request,
@@ -77,7 +78,7 @@ def wished_systems(wishes: t.Mapping[str, t.Mapping[str, t.Any]], cluster: t.Map
             # two systems of one variable, which is there or not: the engine says which
             given = [dra == (system.name == "dra")]
         # enabled: false asks for nothing, and removes nothing, either: that is what uninstall is for
-        if any(each for each in given if not (isinstance(each, t.Mapping) and each.get("enabled") is False)):
+        if any(each for each in given if not switched_off(each)):
             found.append(system.name)
     return found
 

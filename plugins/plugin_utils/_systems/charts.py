@@ -10,7 +10,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site, Wait
 
-__all__ = ["chart_place", "owned", "rolled_out", "unknown_group"]
+__all__ = ["chart_place", "device_plugin_off", "owned", "rolled_out", "switched_off", "unknown_group"]
 
 
 def _there(values: t.Any, path: str) -> bool:
@@ -51,3 +51,15 @@ def rolled_out(kind: str, namespace: str, name: str, nodes: t.Optional[int] = No
 def unknown_group(variable: str, group: str, site: Site) -> str:
     known = ", ".join(sorted(site["groups"])) or "none"
     return f"{variable}.groups names {group}, which is not in rdma_groups ({known}){nearest(group, site['groups'])}"
+
+
+def switched_off(wish: t.Any) -> bool:
+    """Whether a wish says ``enabled: false``: it asks for nothing, and leaves what is there."""
+    return isinstance(wish, t.Mapping) and wish.get("enabled") is False
+
+
+def device_plugin_off(wish: t.Optional[t.Mapping[str, t.Any]]) -> bool:
+    """Whether a wish rdma_gpu_operator has the GPU Operator's device plugin off in the whole cluster."""
+    values = (wish or {}).get("values")
+    section = values.get("devicePlugin") if isinstance(values, t.Mapping) else None
+    return switched_off(section) or (wish or {}).get("device_plugin") is False

@@ -19,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, wished_release
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import device_plugin_off, switched_off
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_chart import (
     DNS_NAMES,
     VARIABLE,
@@ -91,20 +92,13 @@ def _gpu_problems(
     wishes = [gpu_operator, *(own.get("rdma_gpu_operator") for own in site["wishes"].values())]
     # enabled: false brings no operator, and leaves the one that is there
     there = "nvidia.com" in (served or {})
-    serving = [own for own in wishes if own and (own.get("enabled") is not False or there) and _device_plugin_on(own)]
+    serving = [own for own in wishes if own and (there or not switched_off(own)) and not device_plugin_off(own)]
     if not wish["gpus"] or not serving:
         return []
     return [
         f"{VARIABLE}.gpus: true, and the device plugin of the GPU Operator serves the same GPUs: set gpus: false, or "
         "rdma_gpu_operator.device_plugin: false"
     ]
-
-
-def _device_plugin_on(wish: t.Mapping[str, t.Any]) -> bool:
-    values = wish.get("values")
-    section = values.get("devicePlugin") if isinstance(values, t.Mapping) else None
-    on = section.get("enabled", True) if isinstance(section, t.Mapping) else True
-    return wish.get("device_plugin", defaults_of("rdma_gpu_operator", "device_plugin")) is not False and on is not False
 
 
 def _host_imex_problems(release: Version, wish: t.Mapping[str, t.Any]) -> list[str]:

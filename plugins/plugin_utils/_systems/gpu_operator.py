@@ -21,6 +21,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import
     chart_place,
     owned,
     rolled_out,
+    switched_off,
     unknown_group,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
@@ -204,7 +205,7 @@ def request(
     hosts, wrong = gpu_hosts(site, groups)
     found["problems"] += wrong
     ofed = (rollout.get("ofed_driver") or {}) if rollout and rollout.get("engine") == "network_operator" else {}
-    plan = driver_plan(release, given, hosts, bool(ofed) and ofed.get("enabled") is not False)
+    plan = driver_plan(release, given, hosts, bool(ofed) and not switched_off(ofed))
     found["problems"] += plan.problems
     found["warnings"] += plan.warnings
     env: dict[str, str] = {}

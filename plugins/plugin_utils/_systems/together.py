@@ -10,6 +10,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_OLD_NAME, TOGETHER, Together
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import parsed
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import switched_off
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named, numbers_of
 
@@ -73,6 +74,6 @@ def untried(
         if name and line:
             found += _kubernetes(name, line, TOGETHER[name][line], minors)
             if name == _DRA_DRIVER:
-                brought = gpu_operator if gpu_operator and gpu_operator.get("enabled") is not False else {}
+                brought = {} if switched_off(gpu_operator) else gpu_operator or {}
                 found += _gpu_operator(line, brought.get("version"))
     return found

@@ -18,7 +18,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import wished_release
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import rolled_out
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
+    device_plugin_off,
+    rolled_out,
+    switched_off,
+)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_nodes import NodeView
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
     Json,
@@ -144,14 +148,6 @@ def _classes(wish: t.Mapping[str, t.Any], site: Site) -> tuple[list[PluginClass]
     return found, problems
 
 
-def _device_plugin_off(wish: t.Optional[t.Mapping[str, t.Any]]) -> bool:
-    """Whether a wish rdma_gpu_operator has the GPU Operator's device plugin off in the whole cluster."""
-    values = (wish or {}).get("values")
-    section = values.get("devicePlugin") if isinstance(values, t.Mapping) else None
-    off = isinstance(section, t.Mapping) and section.get("enabled") is False
-    return off or (wish or {}).get("device_plugin") is False
-
-
 def _other_plugin(
     hosts: t.Sequence[str],
     site: Site,
@@ -162,10 +158,10 @@ def _other_plugin(
     """(problems, warnings) on NVIDIA's device plugin, which would give the same GPUs away a second time."""
     wishes = [gpu_operator, *(own.get("rdma_gpu_operator") for own in site["wishes"].values())]
     wish = next((each for each in wishes if each), None)
-    if _device_plugin_off(wish):
+    if device_plugin_off(wish):
         return [], []
     # enabled: false brings no operator, and leaves the one that is there
-    there = (wish is not None and wish.get("enabled") is not False) or "nvidia.com" in (served or {})
+    there = (wish is not None and not switched_off(wish)) or "nvidia.com" in (served or {})
     views = {host: (nodes or {}).get(site["node_names"].get(host, host), {}).get("labels") or {} for host in hosts}
     on = [host for host, labels in views.items() if labels.get(_DEVICE_PLUGIN_LABEL) != "false"]
     if there and on:
