@@ -15,7 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract impor
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import is_atomic, kind_of
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings
 
-__all__ = ["End", "ends_of", "floor", "gpu_memory", "not_measured", "pcie_gbps", "rails_of", "sensible"]
+__all__ = ["End", "data_gbps", "ends_of", "floor", "gpu_memory", "not_measured", "pcie_gbps", "rails_of", "sensible"]
 
 Json = t.Dict[str, t.Any]
 
@@ -112,10 +112,10 @@ def gpu_memory(facts: Json, gpudirect: str) -> t.Optional[str]:
     return "cuda" if module.get("loaded") else "cuda_dmabuf"
 
 
-def _data_rate(wanted: Port, port: Json) -> t.Optional[float]:
-    """Gb/s of data that a port carries."""
-    rate = sensible(wanted["rate_gbps"])
-    coded = wanted["link_layer"] == "InfiniBand" and port.get("speed") in _CODED
+def data_gbps(port: t.Mapping[str, t.Any]) -> t.Optional[float]:
+    """Gb/s of data that a port of the facts carries; None where its rate is not known."""
+    rate = sensible(port["rate_gbps"])
+    coded = port["link_layer"] == "InfiniBand" and port.get("speed") in _CODED
     return rate * _CODED_SHARE if rate and coded else rate
 
 
@@ -151,7 +151,7 @@ def _end(host: str, facts: Json, wanted: Port, settings: Settings) -> t.Union[En
         int(wanted["port"]),
         gid_index,
         address,
-        _data_rate(wanted, port),
+        data_gbps(port),
         software,
         fabric.strip(),
         None if software else _place(device),

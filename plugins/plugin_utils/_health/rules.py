@@ -15,6 +15,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import hosts_label, printable
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.ends import data_gbps
 from ansible_collections.fabric.rdma.plugins.plugin_utils._health.contract import SEVERITIES, Finding, Severity
 from ansible_collections.fabric.rdma.plugins.plugin_utils._health.kinds import LINKS, PAUSED, PAUSES
 
@@ -150,8 +151,8 @@ def _card(row: _Row) -> tuple[str, str]:
 
 
 def _rates(row: _Row) -> list[float]:
-    """Gb/s of its Active ports."""
-    return [port["rate_gbps"] or 0.0 for port in row.device["ports"] if port["state"] == "Active"]
+    """Gb/s of data of its Active ports."""
+    return [data_gbps(port) or 0.0 for port in row.device["ports"] if port["state"] == "Active"]
 
 
 def _needed(group: _Group, row: _Row) -> list[float]:

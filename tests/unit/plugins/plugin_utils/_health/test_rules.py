@@ -212,6 +212,13 @@ def test_a_port_that_its_slot_does_not_carry_is_a_warning_whichever_it_is() -> N
         assert (found["severity"], found["hosts"]) == ("warning", ["n1", "n2", "n3"])
 
 
+def test_coding_takes_no_lanes() -> None:
+    """Two ports with QDR move 64 of the 80 Gb/s that the kernel says, and an x8 slot of generation 3 carries 63."""
+    old = [both(pcie(index, width=8, max_width=8), port(index, speed="QDR", rate_gbps=40.0)) for index in (0, 1)]
+    [found] = [row for row in findings("ib-v100-1", 3, *[both(*old)] * 3) if row["id"] == "pcie-slot"]
+    assert found["evidence"] == ["x8 at 8 GT/s, about 63 Gb/s for 64 Gb/s: n1..n3 (3 hosts)"]
+
+
 def test_every_rule_has_a_sample_of_both_kinds() -> None:
     assert {row[0] for row in FOUND} == {row[0] for row in WELL}
 
