@@ -19,7 +19,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import diagnose
 from ansible_collections.fabric.rdma.tests.cluster.test_interrupted import module
 from ansible_collections.fabric.rdma.tests.cluster.test_matrix import said
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import insist_on_return
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor.samples import facts_of
 from ansible_collections.fabric.rdma.tests.unit.schemas import checked
 

@@ -15,7 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 from ansible_collections.fabric.rdma.tests.cluster.test_interrupted import module
 from ansible_collections.fabric.rdma.tests.cluster.test_ownership import request
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import differs, insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import differs, insist_on_return
 
 if t.TYPE_CHECKING:
     from conftest import Site
@@ -41,6 +41,7 @@ def changes(site: Site, name: str, arguments: Json) -> Json:
     assert (predicted["changed"], state(site)) == (True, kept), predicted
     done = said(site, name, arguments)
     assert done["changed"] is True, done
+    assert done["diff"] == predicted["diff"]
     assert state(site) != kept
     after = state(site)
     again = [said(site, name, arguments), said(site, name, arguments, check=True)]
@@ -119,7 +120,9 @@ def test_what_is_beside_a_rollout_fits_the_matrix(site: Site) -> None:
     site.nodes()
     site.kubelets.give_up("v100-2", OLD)
     changes(site, "stale_resources", {"resources": [OLD], "verify": 0})
-    assert "msg" in said(site, "stale_resources", {"resources": ["no name"], "verify": 0})
+    for check in (True, False):
+        refused = said(site, "stale_resources", {"resources": ["no name"], "verify": 0}, check)
+        assert "'no name' is not the name of an extended resource" in refused["msg"]
     access = said(site, "cluster_access", {})
     assert (access["changed"], access["server"]) == (False, site.kube.server)
     insist_on_return("cluster_access", access)
@@ -128,7 +131,8 @@ def test_what_is_beside_a_rollout_fits_the_matrix(site: Site) -> None:
         seen = said(site, "cluster_snapshot", {}, check)
         assert (seen["changed"], sorted(seen["cluster"]["nodes"]), state(site)) == (False, ["v100-1", "v100-2"], kept)
         insist_on_return("cluster_snapshot", seen)
-    assert "NAMESPACE/NAME" in said(site, "cluster_snapshot", {"pods": ["train-0"]})["msg"]
+    for check in (True, False):
+        assert "NAMESPACE/NAME" in said(site, "cluster_snapshot", {"pods": ["train-0"]}, check)["msg"]
     lease = {"namespace": "default", "state": "held"}
     mine = said(site, "rollout_lease", lease)["lease"]["holder"]
     # in a namespace that came later, the same holder has it, too
@@ -220,7 +224,9 @@ def test_modules_of_a_system_keep_the_rules_of_the_matrix(small: Site) -> None:
     path = "/api/v1/namespaces/default/configmaps/rdma-shared-dp-g"
     made = small.kube.find(path, "read")
     changes(small, "handover_objects", {"delete": [made], "labels": {"v100-1": {CLASS_LABEL: "g"}}})
-    assert "v100-9" in said(small, "handover_objects", {"labels": {"v100-9": {CLASS_LABEL: "g"}}})["msg"]
+    for check in (True, False):
+        wrong = {"labels": {"v100-9": {CLASS_LABEL: "g"}}}
+        assert "v100-9" in said(small, "handover_objects", wrong, check)["msg"]
     brought, removed = run_examples("system_objects", call)
     assert brought["objects"]["ConfigMap default/rdma-network"] == "created"
     assert removed["objects"]["ConfigMap default/rdma-network"] == "removed"

@@ -33,7 +33,7 @@ from ansible_collections.fabric.rdma.tests.cluster import definitions
 from ansible_collections.fabric.rdma.tests.cluster.test_matrix import said
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_jobs import manifests
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import LABELS, a_pair, a_wish
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import insist_on_return
 
 if t.TYPE_CHECKING:
     from pathlib import Path

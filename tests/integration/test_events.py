@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import interpreter
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import documented
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import documented
 
 if t.TYPE_CHECKING:
     from conftest import User

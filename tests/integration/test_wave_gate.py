@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import documented
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import documented
 
 if t.TYPE_CHECKING:
     from conftest import User

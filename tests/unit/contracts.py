@@ -194,3 +194,17 @@ def evidence_of(group: str, *tests: Json) -> Json:
     """Evidence of a group, of which all was measured."""
     made: Json = checked("evidence", {"schema": 1, "group": group, "tests": list(tests), "untested": []})
     return made
+
+
+def rollout_settings(**more: Any) -> dict[str, Any]:
+    """rdma_rollout with the engine daemonset, with defaults, as filters get it."""
+    return {
+        "namespace": "rdma",
+        "pod_security": True,
+        "image": "registry.example/plugin:v1",
+        "priority_class": "system-node-critical",
+        "kubelet_root": "/var/lib/kubelet",
+        "tolerations": [],
+        "resources": {},
+        **more,
+    }

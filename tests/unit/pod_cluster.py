@@ -140,12 +140,12 @@ def healthy(pod: Json, looks: int) -> Json:
     return running() if side_of(pod) == "server" or looks == 2 else ended()
 
 
-class Served(PodCluster):
-    """The same over HTTP, with a kubeconfig of it."""
+class OverHttp:
+    """What plays over HTTP, with a kubeconfig of it. Beside it stands the class of what plays."""
 
     def __init__(self, *given: t.Any, **more: t.Any) -> None:
         super().__init__(*given, **more)
-        cluster = self
+        cluster: t.Any = self
 
         class Handler(BaseHTTPRequestHandler):
             def _answer(self, method: str) -> None:
@@ -161,7 +161,7 @@ class Served(PodCluster):
                     elif address.path.endswith("/log"):
                         answer, kind = cluster.text(address.path, "do it", **query), "text/plain"
                     else:
-                        answer = {"items": cluster.list(address.path, "do it", **query)}
+                        answer = cluster.got(address.path, query)
                 except Refused as exc:
                     code, answer = exc.code, {"kind": "Status", "message": exc.message, "code": exc.code}
                 data = (answer if isinstance(answer, str) else json.dumps(answer)).encode("utf-8", "surrogateescape")
@@ -185,7 +185,12 @@ class Served(PodCluster):
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
-    def __enter__(self) -> Served:
+    def got(self, path: str, query: Json) -> Json:
+        """What is at a path that is read."""
+        cluster: t.Any = self
+        return {"items": cluster.list(path, "do it", **query)}
+
+    def __enter__(self) -> t.Self:
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return self
 
@@ -195,3 +200,7 @@ class Served(PodCluster):
 
     def kubeconfig(self, directory: Path) -> str:
         return written(directory, kubeconfig_of(f"http://127.0.0.1:{self._server.server_port}", {"token": "t"}))
+
+
+class Served(OverHttp, PodCluster):
+    """Pods over HTTP."""

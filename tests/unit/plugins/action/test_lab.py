@@ -17,7 +17,7 @@ from ansible.errors import AnsibleActionFail
 
 from ansible_collections.fabric.rdma.plugins.action.lab import ActionModule
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import content, differs, insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import content, differs, insist_on_return
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import a_lab
 
 

@@ -20,7 +20,7 @@ from ansible_collections.fabric.rdma.plugins.filter.rdma_json import rdma_json
 from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import summary
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import stage
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import content, differs, insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import content, differs, insist_on_return
 
 
 def act(check: bool = False, diff: bool = True, **arguments: Any) -> dict[str, Any]:

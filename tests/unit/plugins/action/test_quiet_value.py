@@ -13,7 +13,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.fabric.rdma.plugins.action.quiet_value import ActionModule
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import insist_on_return
 
 
 def act(arguments: dict[str, Any], check: bool = False) -> dict[str, Any]:

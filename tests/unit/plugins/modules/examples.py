@@ -10,7 +10,7 @@ import typing as t
 from jinja2 import StrictUndefined
 from jinja2.nativetypes import NativeEnvironment
 
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import documented, insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import documented, insist_on_return
 
 Json = dict[str, t.Any]
 Call = t.Callable[[str, Json], Json]

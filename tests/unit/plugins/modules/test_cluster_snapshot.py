@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import insist_on_return
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
 from ansible_collections.fabric.rdma.tests.unit.pod_cluster import Served, healthy
 

@@ -16,7 +16,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.tes
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_jobs_run import JobCluster
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_nccl_tests import INFO, a_table
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import differs, insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import differs, insist_on_return
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
 from ansible_collections.fabric.rdma.tests.unit.pod_cluster import LEFT
 

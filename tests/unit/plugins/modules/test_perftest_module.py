@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_perftest_run import PROGRAM
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import insist_on_return
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
 
 Json = dict[str, t.Any]

@@ -26,7 +26,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import a_log, a_pair, recorded
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import differs, insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import differs, insist_on_return
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
 from ansible_collections.fabric.rdma.tests.unit.pod_cluster import LEFT, Served, healthy, running
 
