@@ -12,6 +12,8 @@ description:
   - Loads a module with C(modprobe), and has C(systemd-modules-load) load it at every boot.
   - Reads what the kernel logs meanwhile. The error number of C(modprobe) has several causes, and only the log tells which.
   - Explains the failures of C(nvidia_peermem) by cause, with what to do.
+  - Fails when C(modprobe) ends well and the module is not there, as with a line C(install NAME /bin/true) of C(modprobe.d).
+  - Warns when a blacklist keeps C(systemd-modules-load) from it at boot, as it does not keep C(modprobe) from it now.
   - Never unloads a module. Nothing is written for boot when the module does not load now.
 extends_documentation_fragment:
   - fabric.rdma.attributes.full
@@ -75,12 +77,12 @@ log:
   sample: ["nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)"]
 cause:
   description: Why the module does not load.
-  returned: failure of nvidia_peermem
+  returned: failure of nvidia_peermem, and of any module that modprobe passes over
   type: str
   sample: it was built without peer memory
 remedy:
   description: What to do about it.
-  returned: failure of nvidia_peermem
+  returned: failure of nvidia_peermem, and of any module that modprobe passes over
   type: str
   sample: rebuild the NVIDIA driver against the OFED that is there now
 """
@@ -96,8 +98,18 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.files import bac
 from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import lines_since, open_at_end
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modprobe import load_failure
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import due, hidden_by, with_modules
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modprobe import (
+    is_blacklisted,
+    load_failure,
+    passed_over,
+    shown_module,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import (
+    due,
+    hidden_by,
+    is_there,
+    with_modules,
+)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,55}")
 
@@ -106,15 +118,33 @@ def load(module: AnsibleModule, name: str) -> list[str]:
     """Loads the module; what the kernel logged. Ends the run when it does not load."""
     handle = open_at_end()
     try:
-        command = [module.get_bin_path("modprobe", required=True), name]
-        status, output, error = run_program(command)
+        modprobe = module.get_bin_path("modprobe", required=True)
+        status, output, error = run_program([modprobe, name])
         log = [] if handle is None else lines_since(handle)
     finally:
         if handle is not None:
             os.close(handle)
     if status != 0:
         module.fail_json(**load_failure(name, os.uname().release, error or output, log))
+    # another tree than before: a tree keeps in mind what it has not found
+    tree = DirectoryTree("/")
+    if not is_there(tree, name):
+        # a line "install NAME /bin/true" of modprobe.d makes modprobe do nothing, and end well
+        shown = run_program([modprobe, "--show-depends", name])[1]
+        own = shown_module(shown)
+        if own is None or (own and not is_there(tree, own)):
+            module.fail_json(**passed_over(name, os.uname().release, shown, log))
     return log
+
+
+def warn_of_blacklist(module: AnsibleModule, name: str) -> None:
+    """modprobe loads by name what is blacklisted; systemd-modules-load does not (KMOD_PROBE_APPLY_BLACKLIST in its module-util.c)."""
+    modprobe = module.get_bin_path("modprobe")
+    if modprobe and is_blacklisted(run_program([modprobe, "--showconfig"])[1], name):
+        module.warn(
+            f"{name} is blacklisted in modprobe.d or on the kernel's command line: systemd-modules-load passes over it at every boot, "
+            "whatever file names it. Remove that line where it is to be loaded"
+        )
 
 
 def persist(module: AnsibleModule, path: str, words: list[str]) -> dict[str, t.Any]:
@@ -149,6 +179,9 @@ def main() -> None:
     log: list[str] = []
     if wanted.load and not module.check_mode:
         log = load(module, name)
+    # also of one that is written down: a boot has passed over it where it is to be loaded now
+    if module.params["persistent"] and (wanted.load or wanted.path is not None):
+        warn_of_blacklist(module, name)
     result: dict[str, t.Any] = {
         "changed": wanted.load or wanted.path is not None,
         "loaded": wanted.load,

@@ -70,6 +70,8 @@ class Tree:
     Every method takes an absolute path of the node and answers with a value or with nothing: a file that is missing,
     unreadable, not regular or gone between two calls is C(None), a directory of that sort has no names. TreeError only for a
     directory of a capture that has more names than a whole capture may.
+
+    Where a path leads, or that it leads nowhere, is kept: who looks again after a change takes a new Tree.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.places import (
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.addresses import read_addresses
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import persisted
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import (
+    builtin_list,
+    is_builtin,
+    kernel_release,
+    persisted,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import (
     Facts,
     bridges_above,
@@ -43,7 +48,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.runtime import read_limits, read_runtime
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.stack import (
     driver_stack,
-    kernel_release,
     module_paths,
     read_management,
 )
@@ -164,13 +168,12 @@ def _cpu(tree: Tree) -> Facts:
 
 def _kernel(tree: Tree, files: dict[str, str], release: t.Optional[str]) -> Facts:
     at_boot = persisted(tree)
-    builtin_list = (tree.read(f"/lib/modules/{release}/modules.builtin") or b"") if release else b""
+    listing = builtin_list(tree, release)
     modules = {}
     for name in MODULES:
         loaded = tree.exists("/sys/module/" + name)
-        builtin = any((f"/{spelling}.ko").encode() in builtin_list for spelling in (name, name.replace("_", "-")))
         # a built-in module has a directory only if it has parameters, and never an initstate (kernel/module/sysfs.c)
-        builtin = builtin or (loaded and not tree.exists(f"/sys/module/{name}/initstate"))
+        builtin = is_builtin(listing, name) or (loaded and not tree.exists(f"/sys/module/{name}/initstate"))
         modules[name] = {
             "loaded": loaded or builtin,
             "builtin": builtin,

@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import SYMBOL
 
-__all__ = ["explain_modprobe", "load_failure"]
+__all__ = ["explain_modprobe", "is_blacklisted", "load_failure", "passed_over", "shown_module"]
 
 
 class _Failure(t.NamedTuple):
@@ -128,3 +128,36 @@ def load_failure(name: str, kernel: str, said: str, log: t.Sequence[str]) -> dic
         return {"msg": begin + "; ".join([said, *log[-3:]]), "log": list(log)}
     why = explain_modprobe(said, log)
     return {"msg": f"{begin}{why['cause']}; {why['remedy']} (modprobe: {said})", "log": list(log), **why}
+
+
+def is_blacklisted(listing: str, name: str) -> bool:
+    """listing: what `modprobe --showconfig` prints, also of what the kernel's command line says. name: with hyphens or underscores."""
+    wanted = "blacklist " + name.replace("-", "_")
+    return any(line.strip().replace("-", "_") == wanted for line in listing.splitlines())
+
+
+def shown_module(shown: str) -> t.Optional[str]:
+    """What modprobe loads for a name, which may be an alias: the module's own name, empty for one that is built in; None for no module.
+
+    shown: what `modprobe --show-depends` prints, a line for each module that is needed, this one last.
+    """
+    words = (shown.strip().splitlines() or [""])[-1].split()
+    if len(words) > 1 and words[0] == "insmod":
+        return words[1].rpartition("/")[2].partition(".ko")[0].replace("-", "_")
+    return "" if words[:1] == ["builtin"] else None
+
+
+def passed_over(name: str, kernel: str, shown: str, log: t.Sequence[str]) -> dict[str, t.Any]:
+    """What a module says of a kernel module that is not there though modprobe ended well: {msg, log, cause, remedy}. shown: as above."""
+    last = " ".join((shown.strip().splitlines() or [""])[-1].split())[:200]
+    cause = "modprobe ended well, and the module is not there"
+    remedy = f"look at `modprobe --show-depends {name}` and `dmesg` on the host"
+    if last.startswith("install "):
+        cause = f"a line of modprobe.d has modprobe run `{last[len('install ') :]}` in place of loading it"
+        remedy = f"remove it (`grep -rE 'install +{name.replace('-', '_').replace('_', '[-_]')}' /etc/modprobe.d /usr/lib/modprobe.d`)"
+    return {
+        "msg": f"{name} does not load on kernel {kernel}: {cause}; {remedy}",
+        "log": list(log),
+        "cause": cause,
+        "remedy": remedy,
+    }

@@ -8,9 +8,15 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import DIRECTORIES, persisted
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import (
+    DIRECTORIES,
+    builtin_list,
+    is_builtin,
+    kernel_release,
+    persisted,
+)
 
-__all__ = ["Due", "due", "hidden_by", "with_modules"]
+__all__ = ["Due", "due", "hidden_by", "is_there", "with_modules"]
 
 
 class Due(t.NamedTuple):
@@ -20,11 +26,17 @@ class Due(t.NamedTuple):
     path: t.Optional[str]
 
 
+def is_there(tree: Tree, name: str) -> bool:
+    """Whether a module is loaded or built in; one that is built in has no directory where it has no parameters. name: as in due()."""
+    plain = name.replace("-", "_")
+    return tree.exists("/sys/module/" + plain) or is_builtin(builtin_list(tree, kernel_release(tree, [])), plain)
+
+
 def due(tree: Tree, name: str, persistent: bool) -> Due:
-    """name: with hyphens or underscores. A built-in module without parameters has no directory, and modprobe is content with it."""
+    """name: with hyphens or underscores."""
     plain = name.replace("-", "_")
     path = f"{DIRECTORIES[0]}/{plain.replace('_', '-')}.conf"
-    return Due(not tree.exists("/sys/module/" + plain), path if persistent and plain not in persisted(tree) else None)
+    return Due(not is_there(tree, name), path if persistent and plain not in persisted(tree) else None)
 
 
 def hidden_by(path: str) -> list[str]:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -187,3 +189,72 @@ def test_a_dest_that_cannot_be_written(tmp_path: Path) -> None:
     result = run("capture", root=str(CAPTURE), dest=str(tmp_path))
     assert result["failed"]
     assert result["msg"] == f"dest '{tmp_path}' cannot be written: Is a directory"
+
+
+def test_a_module_that_modprobe_passes_over_is_no_success(tmp_path: Path) -> None:
+    """As rules of hardening have it. Nothing is written for boot."""
+    (tmp_path / "hardening.conf").write_text("install fabric_rdma_none /bin/true\n")
+    prelude = f"import os; os.environ['MODPROBE_OPTIONS'] = '-C {tmp_path}'\n"
+    result = run("kernel_module", prelude=prelude, name="fabric-rdma-none")
+    assert result["failed"] is True
+    assert "has modprobe run `/bin/true` in place of loading it" in result["cause"]
+    assert result["msg"].startswith("fabric-rdma-none does not load on kernel ")
+    assert not Path("/etc/modules-load.d/fabric-rdma-none.conf").exists()
+
+
+@pytest.mark.parametrize("made", ["fabric_rdma_none", "fabric_rdma_other"])
+def test_a_module_that_was_not_there_is_looked_for_anew(tmp_path: Path, made: str) -> None:
+    """What modprobe ran has loaded it, as a kernel shows it, or has loaded another one."""
+    conf, node = tmp_path / "conf", tmp_path / "node"
+    conf.mkdir()
+    (conf / "theirs.conf").write_text(f"install fabric_rdma_none /bin/mkdir -p {node}/sys/module/{made}\n")
+    prelude = (
+        "import ansible_collections.fabric.rdma.plugins.module_utils._base.tree as tree\n"
+        "real = tree.DirectoryTree\n"
+        f"tree.DirectoryTree = lambda root: real('{node}')\n"
+        f"import os; os.environ['MODPROBE_OPTIONS'] = '-C {conf}'\n"
+    )
+    result = run("kernel_module", prelude=prelude, name="fabric-rdma-none", persistent=False)
+    assert (node / "sys" / "module" / made).is_dir()
+    assert result.get("failed", False) is (made != "fabric_rdma_none"), result
+    assert result.get("changed", False) is (made == "fabric_rdma_none"), result
+
+
+def test_an_alias_of_what_is_there_is_a_success(tmp_path: Path) -> None:
+    release = os.uname().release
+    kernel = tmp_path / "lib" / "modules" / release
+    (tmp_path / "conf").mkdir()
+    kernel.mkdir(parents=True)
+    (kernel / "modules.order").touch()
+    (kernel / "modules.builtin").write_text("kernel/kernel/printk.ko\n")
+    subprocess.run(["depmod", "-b", tmp_path, release], check=True, capture_output=True)
+    (tmp_path / "conf" / "alias.conf").write_text("alias fabric_rdma_none printk\n")
+    prelude = f"import os; os.environ['MODPROBE_OPTIONS'] = '-C {tmp_path}/conf -d {tmp_path}'\n"
+    result = run("kernel_module", prelude=prelude, name="fabric-rdma-none", persistent=False)
+    assert (result.get("failed", False), result["loaded"]) == (False, True), result
+
+
+@pytest.mark.parametrize(("line", "warned"), [("blacklist printk", True), ("blacklist printk-2", False), ("", False)])
+def test_a_blacklist_that_boot_heeds_is_told(tmp_path: Path, line: str, warned: bool) -> None:
+    """modprobe loads the module all the same when it is called by name."""
+    (tmp_path / "theirs.conf").write_text(line + "\n")
+    prelude = f"import os; os.environ['MODPROBE_OPTIONS'] = '-C {tmp_path}'\n"
+    result = run("kernel_module", check=True, prelude=prelude, name="printk")
+    assert result["path"] is not None
+    told = [str(text) for text in result.get("warnings", [])]
+    assert any("printk is blacklisted in modprobe.d" in text for text in told) is warned, told
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_blacklist_is_told_of_what_a_boot_has_passed_over(tmp_path: Path, persistent: bool) -> None:
+    """The file for boot is there, and the module is not: a run loads it after every boot."""
+    (tmp_path / "theirs.conf").write_text("blacklist fabric_rdma_none\n")
+    (tmp_path / "fabric-rdma-none.conf").write_text("fabric-rdma-none\n")
+    prelude = (
+        "import ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules as boot_modules\n"
+        f"boot_modules.DIRECTORIES = ('{tmp_path}',)\n"
+        f"import os; os.environ['MODPROBE_OPTIONS'] = '-C {tmp_path}'\n"
+    )
+    result = run("kernel_module", check=True, prelude=prelude, name="fabric-rdma-none", persistent=persistent)
+    assert (result["loaded"], result["path"]) == (True, None)
+    assert ("fabric-rdma-none is blacklisted" in str(result.get("warnings"))) is persistent

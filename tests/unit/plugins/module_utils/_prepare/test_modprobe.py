@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modprobe import explain_modprobe, load_failure
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modprobe import (
+    explain_modprobe,
+    load_failure,
+    shown_module,
+)
 
 SAID = "modprobe: ERROR: could not insert 'x': Invalid argument\n"
 LOG = ["a", "b", "c", "d"]
@@ -29,3 +33,17 @@ def test_of_another_module_the_last_words_of_the_kernel_are_reported() -> None:
     told = "ib_core does not load on kernel 6.1: ERROR: could not insert 'x': Invalid argument; b; c; d"
     assert load_failure("ib_core", "6.1", SAID, LOG) == {"msg": told, "log": LOG}
     assert load_failure("ib_core", "6.1", "", [])["msg"] == "ib_core does not load on kernel 6.1: "
+
+
+@pytest.mark.parametrize(
+    ("shown", "own"),
+    [
+        ("insmod /lib/modules/6.1.0/kernel/a.ko \ninsmod /lib/modules/6.1.0/kernel/dm-crypt.ko.xz b=1\n", "dm_crypt"),
+        ("insmod /lib/modules/6.1.0/kernel/a.ko \nbuiltin nfs\n", ""),
+        ("insmod /lib/modules/6.1.0/kernel/a.ko \ninstall /bin/true \n", None),
+        ("", None),
+        ("insmod", None),
+    ],
+)
+def test_the_last_line_tells_the_module(shown: str, own: str | None) -> None:
+    assert shown_module(shown) == own

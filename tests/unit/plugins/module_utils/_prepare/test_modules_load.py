@@ -51,6 +51,16 @@ def test_what_is_due_is_what_is_missing(*, loaded: bool, at_boot: bool, persiste
         assert due(MemoryTree(entries), name, persistent) == wanted
 
 
+def test_a_built_in_module_is_not_loaded_over_and_over() -> None:
+    """One without parameters has no directory in /sys/module."""
+    entries = {
+        "/proc/sys/kernel/osrelease": Entry("f", data=b"6.1.0-9-amd64\n"),
+        "/lib/modules/6.1.0-9-amd64/modules.builtin": Entry("f", data=b"kernel/drivers/md/dm-crypt.ko\n"),
+    }
+    assert not due(MemoryTree(entries), "dm_crypt", True).load
+    assert due(MemoryTree(entries), "crypt", True).load
+
+
 def test_a_file_of_ours_takes_the_place_of_its_namesakes() -> None:
     assert hidden_by("/etc/modules-load.d/mlx5-ib.conf") == [
         "/run/modules-load.d/mlx5-ib.conf",
