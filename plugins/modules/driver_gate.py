@@ -108,6 +108,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.roots import open_root
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.default_routes import routes_answer
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import (
     Asked,
     free_space,
@@ -135,7 +136,7 @@ def main() -> None:
     live = os.path.realpath(params["root"]) == "/"
     try:
         overridden = parse_overrides(params["override"])
-        tree = open_root(params["root"])
+        tree = open_root(params["root"], routes_answer)
         reasons = gate(
             tree,
             Asked(

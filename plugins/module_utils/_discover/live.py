@@ -17,6 +17,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.addresses import addresses_answer
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.default_routes import default6_answer
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ethtool import ethtool_answer
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import qos_answer
@@ -111,6 +112,7 @@ def live_answers(run: Run) -> t.Callable[[str, str], t.Optional[str]]:
         "addresses": addresses_answer,
         "changed": _changed,
         "cri": _cri,
+        "default6": default6_answer,
         "ethtool": ethtool_answer,
         "packages": packages,
         "qos": qos_answer(run),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The running kernel, which driver stack a node has, and what a reload of it would cut off. Private to the collection."""
+"""Which driver stack a node has, and what a reload of it would cut off. Private to the collection."""
 
 from __future__ import annotations
 
@@ -16,19 +16,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import 
     stack_of,
 )
 
-__all__ = ["driver_stack", "kernel_release", "module_paths", "read_management"]
+__all__ = ["driver_stack", "module_paths", "read_management"]
 
 # A reload of one of these takes its netdevs away.
 _RDMA_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core", "mlx5e", "irdma", "ice", "bnxt_en", "bnxt_re")
-
-
-def kernel_release(tree: Tree, warnings: list[str]) -> t.Optional[str]:
-    """The release of the running kernel. Anything else goes to the warnings."""
-    release = tree.text("/proc/sys/kernel/osrelease") or None
-    if release and not re.fullmatch(r"[\w.+~-]+", release):
-        warnings.append(f"/proc/sys/kernel/osrelease says '{release!s:.60}', which is not a kernel release")
-        return None
-    return release
 
 
 def _module_path(listing: bytes, name: str) -> t.Optional[str]:

@@ -16,8 +16,11 @@ __all__ = ["default_route_netdevs", "mounts_over_rdma", "netdevs_below", "stack_
 
 
 def default_route_netdevs(tree: Tree) -> list[str]:
-    """Netdevs of routes to everywhere, of IPv4 and IPv6."""
-    return sorted({netdev for network, _metric, netdev in routes_of(tree) if network.prefixlen == 0})
+    """Netdevs of routes to everywhere, of IPv4 and IPv6, in the main table where the node tells which table a route is in."""
+    everywhere = [(network.version, netdev) for network, _metric, netdev in routes_of(tree) if network.prefixlen == 0]
+    told = tree.answer("default6", "")
+    six = told.split("\n") if told is not None else [netdev for version, netdev in everywhere if version == 6]
+    return sorted({*six, *(netdev for version, netdev in everywhere if version == 4)} - {""})
 
 
 def netdevs_below(tree: Tree, name: str) -> list[str]:

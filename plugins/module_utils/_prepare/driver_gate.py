@@ -14,11 +14,11 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import kernel_release
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import read_devices
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.models import model_name
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.stack import (
     driver_stack,
-    kernel_release,
     module_paths,
     read_management,
 )
@@ -38,6 +38,8 @@ _DRIVERS = re.compile(r"mlx[45]_(core|en)\b")
 
 # openibd does not unload the stack under these, and they hold it even when nothing is mounted.
 _STORAGE_MODULES = ("ib_iser", "ib_isert", "ib_srp", "ib_srpt", "nvme_rdma", "nvmet_rdma", "rpcrdma", "xprtrdma")
+# Nor under these, where they use it: holders of its modules are in sysfs. Parallel file systems and SMB may be built with RDMA or without.
+_USERS = ("9pnet_rdma", "beegfs", "cifs", "ko2iblnd", "ksmbd", "rds_rdma", "smbdirect", "smc")
 
 _NETWORK_FILE_SYSTEMS = (
     "nfs",
@@ -136,8 +138,9 @@ def _servers(tree: Tree) -> t.Iterator[tuple[str, str]]:
             # nfs and cifs
             yield what, options["addr"]
             continue
-        # ceph says mon_addr= where its source has a name in it; others have addresses in their source
-        for address in re.findall(r"[0-9A-Fa-f.:]{7,}", options.get("mon_addr") or fields[0]):
+        # ceph says mon_addr= where its source has a name in it; others have addresses in their source, those of lustre with a network (@tcp0:)
+        source = options.get("mon_addr") or re.sub(r"@\w+:?", " ", fields[0])
+        for address in re.findall(r"(?:::)?[0-9A-Fa-f][0-9A-Fa-f.:]{6,}", source):
             # a port and the colon before a path may be behind it
             yield what, re.sub(r"^(\d+\.[\d.]+):.*|:+$", r"\1", address)
     for name in tree.names("/sys/class/iscsi_connection"):
@@ -294,6 +297,8 @@ def _over_driver(tree: Tree, management: t.Mapping[str, t.Any], asked: Asked) ->
 def _reload(tree: Tree, asked: Asked) -> t.Iterator[tuple[str, str]]:
     """What openibd stumbles over: it unloads everything, or breaks off half-way."""
     loaded = [name for name in _STORAGE_MODULES if tree.exists("/sys/module/" + name)]
+    holders = {name for module in ("ib_core", "rdma_cm") for name in tree.names(f"/sys/module/{module}/holders")}
+    loaded += [name for name in _USERS if name in holders]
     if loaded:
         yield "storage_modules", f"{', '.join(loaded)} hold the driver"
     if asked.holders:

@@ -23,6 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     unlink,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree, Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.default_routes import routes_answer
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import read_devices
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import RULES, UNITS, qos_answer, read_roce
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import mounts_over_rdma, stack_of
@@ -100,8 +101,11 @@ class Host:
 
     def _tree(self) -> Tree:
         qos = qos_answer(self._run)
-        ask = (lambda question, path: qos(path.lstrip("/"))) if self._live else None
-        return DirectoryTree(self._root or "/", ask)
+
+        def ask(question: str, path: str) -> t.Optional[str]:
+            return qos(path.lstrip("/")) if question == "qos" else routes_answer(question, path)
+
+        return DirectoryTree(self._root or "/", ask if self._live else None)
 
     def facts(self) -> Json:
         """The subsets of ansible_facts.rdma that decide: devices, management (mounts alone) and roce."""

@@ -25,6 +25,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import ANSW
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.grpc import GrpcError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover import live as _live
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.default_routes import default6_answer
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import live_answers
 
 
@@ -62,6 +63,12 @@ def test_a_file_written_just_before_a_start_is_not_newer(tmp_path: Path) -> None
         path.write_text("")
         with sleeper() as pid:
             assert live_answers(no_program)("changed", f"{pid}{path}") == "0"
+
+
+def test_of_a_live_node_the_kernel_tells_the_tables_of_routes() -> None:
+    told = live_answers(no_program)("default6", "")
+    assert told is not None
+    assert told == default6_answer("")
 
 
 def test_a_program_that_fails_has_no_version(tmp_path: Path) -> None:

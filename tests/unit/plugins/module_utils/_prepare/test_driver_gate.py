@@ -267,6 +267,9 @@ def test_nothing_that_a_node_says_is_a_traceback(ssh: str, routes: bytes, mounts
         "admin@f00dcafe-0000-4000-8000-00000000cafe.fs=/ /x ceph rw,mon_addr=[2001:db8:198:51::5]:6789 0 0",
         "[2001:db8::5]:6789:/ /x ceph rw 0 0",
         "198.51.100.5@tcp:/fs /x lustre rw 0 0",
+        "192.0.2.5@tcp:198.51.100.6@tcp:/fs /x lustre rw 0 0",
+        "192.0.2.5@tcp0:198.51.100.6@tcp0:/fs /x lustre rw 0 0",
+        "2001:db8::5@tcp1:2001:db8:198:51::5@tcp1:/fs /x lustre rw 0 0",
         "server:/x /x nfs4 rw,addr=192.0.2.5 0 0",
         "server:/x /x ext4 rw,addr=198.51.100.5 0 0",
         "server:/x /x nfs4 rw,addr=nowhere 0 0",
@@ -343,6 +346,22 @@ def test_what_only_a_reload_stumbles_over() -> None:
         ("storage_modules", "ib_iser, rpcrdma hold the driver"),
         ("rdma_in_use", "opensm (7) use verbs devices"),
     ]
+
+
+def test_a_parallel_file_system_holds_the_driver_where_it_uses_it() -> None:
+    """BeeGFS, Lustre and SMB are modules above rdma_cm when they are built with RDMA; openibd breaks off half-way then."""
+    machine = ready()
+    for holder in (
+        "rdma_cm/holders/beegfs",
+        "ib_core/holders/rdma_cm",
+        "ib_core/holders/mlx5_ib",
+        "rdma_cm/holders/ko2iblnd",
+        "ib_core/holders/smc",
+    ):
+        machine.directory(f"/sys/module/{holder}")
+    machine.directory("/sys/module/cifs")
+    assert found(machine, activate="reboot") == []
+    assert found(machine, activate="reload") == [("storage_modules", "beegfs, ko2iblnd, smc hold the driver")]
 
 
 # -- The rest ----------------------------------------------------------------------------------------------------------

@@ -19,6 +19,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import places
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.default_routes import default6_answer
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import live_answers
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import read_roce
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_run import Host, RoceError
 from ansible_collections.fabric.rdma.tests.unit.machines import lay
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.roce_node import (
@@ -101,6 +105,23 @@ def node(tmp_path: Path, driver: None) -> Node:
     for rail in range(2):
         made.programs(["/usr/bin/mlnx_qos", "-i", f"eth{rail}"])
     return made
+
+
+def test_the_host_itself_is_asked_what_is_asked_and_nothing_else() -> None:
+    """No program tells of routes: a rail with a default route in a table of its own is not the way to the host."""
+    ran = []
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        ran.append(command)
+        return 1, "", ""
+
+    facts = Host("/", run, dict(ALL), ETHERNET, 0).facts()
+    assert (
+        facts["roce"]["under_default_route"]
+        == read_roce(DirectoryTree("/", live_answers(run)), facts["devices"])["under_default_route"]
+    )
+    assert [command for command in ran if "mlnx_qos" not in command[0]] == []
+    assert Host("/", run, dict(ALL), ETHERNET, 0)._tree().answer("default6", "") == default6_answer("")
 
 
 def test_all_is_made_and_the_second_run_finds_nothing_to_do(node: Node) -> None:
