@@ -23,6 +23,9 @@ attributes:
   check_mode:
     details:
       - Nothing is remembered or forgotten then.
+  idempotent:
+    details:
+      - A change of packages, holds and files is reported, and what dpkg ends. What is remembered or forgotten is not.
 options:
   state:
     description:

@@ -425,6 +425,8 @@ class Record:
     def __init__(self, manager: Manager, path: str = DRIVER_PACKAGES) -> None:
         self._manager = manager
         self._path = path
+        # what was changed, a line each, as it was and is once it is undone: after undo() or predict()
+        self.difference = ("", "")
         state = recall(path)
         self.found = state is not None
         state = state or {}
@@ -519,22 +521,23 @@ class Record:
     def forget(self) -> bool:
         return forget(self._path)
 
-    def now(self) -> str:
-        """What was changed, as it is at this moment, a line each."""
-        changes, now = self._changes, self._manager.snapshot()
+    def _shown(self, now: Snapshot) -> str:
+        """What was changed, as it is at a moment, a line each."""
+        changes = self._changes
         lines = [f"{name} {now.packages.get(name, 'not there')}" for name in sorted(changes.get("packages", {}))]
         lines += [
             "{} {}".format(name, "held" if name in now.holds else "not held")
             for name in sorted(changes.get("holds", {}))
         ]
-        lines += [
-            "{} {}".format(path, "there" if path in now.files else "not there")
-            for path in sorted(changes.get("files", {}))
-        ]
+        for path, (old, _new) in sorted(changes.get("files", {}).items()):
+            there = "there" if old is None else "as it was" if now.files.get(path) == old else "changed"
+            lines.append(f"{path} {there if path in now.files else 'not there'}")
         return "".join(line + "\n" for line in lines)
 
     def predict(self) -> Outcome:
-        """What undo() would say if all went well."""
+        """What undo() would say if all went well. Nothing is written."""
+        # of a run that was cut short, too
+        self._end()
         now = self._manager.snapshot()
         plan = plan_undo(self._changes, now, *self._manager.needs())
         packages = {name: version for name, version in now.packages.items() if name not in plan.remove}
@@ -542,7 +545,9 @@ class Record:
         holds = [name for name in {*now.holds, *plan.holds} if plan.holds.get(name, name in now.holds)]
         files = {**now.files, **plan.files}
         there = {path: file for path, file in files.items() if file is not None}
-        restored, _left = undone(self._changes, Snapshot(packages, holds, there))
+        then = Snapshot(packages, holds, there)
+        self.difference = (self._shown(now), self._shown(then))
+        restored, _left = undone(self._changes, then)
         return Outcome(restored, plan.left + self._left(now), True)
 
     def undo(self) -> Outcome:
@@ -576,7 +581,9 @@ class Record:
             # apt takes the hold from what it is told to install
             held = {name: True for name, _version in plan.install if name in now.holds}
             self._manager.mark({**held, **plan.holds}, [name for name in self._automatic if bare_name(name) in back])
-        restored, left = undone(changes, self._manager.snapshot())
+        then = self._manager.snapshot()
+        self.difference = (self._shown(now), self._shown(then))
+        restored, left = undone(changes, then)
         # what the plan left says why
         told = [text for text in left if not any(text.split(" ")[0] == why.split(" ")[0] for why in plan.left)]
         if not told:

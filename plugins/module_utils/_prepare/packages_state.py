@@ -40,23 +40,26 @@ def reach(manager: Manager, state: str, check_mode: bool, packages: t.Sequence[s
     """
     if state == "checked":
         return {"changed": False, "no_way_back": _no_way_back(manager, check_mode)}
+    # opened and restored settle what there is before all else, too
+    due = manager.unsettled() if state in ("opened", "restored", "settled") else []
+    shown: list[Json] = [{"prepared": "".join(f"{each}\n" for each in due)}] if due else []
     if state == "settled":
-        due = manager.unsettled()
         if due and not check_mode:
             manager.settle()
-        return {"changed": bool(due), **({"diff": {"prepared": "".join(f"{each}\n" for each in due)}} if due else {})}
+        return _told({}, shown)
     record = Record(manager)
-    result: Json = {"changed": False, "found": record.found}
+    result: Json = {"found": record.found}
     if state == "restored":
-        before = record.now()
         outcome = record.predict() if check_mode else record.undo()
-        result.update(outcome._asdict(), changed=bool(outcome.restored))
-        if outcome.restored and check_mode:
-            result["diff"] = {"prepared": "".join(f"{each}\n" for each in outcome.restored)}
-        elif outcome.restored:
-            result["diff"] = {"before": before, "after": record.now()}
+        result.update(outcome._asdict())
+        before, after = record.difference
+        shown += [{"before": before, "after": after}] if before != after else []
     elif state == "opened" and not check_mode:
         record.open(packages)
     elif not check_mode:
         {"closed": record.close, "forgotten": record.forget}[state]()
-    return result
+    return _told(result, shown)
+
+
+def _told(result: Json, shown: list[Json]) -> Json:
+    return {"changed": bool(shown), **result, **({"diff": shown} if shown else {})}

@@ -40,6 +40,11 @@ class Asked(Small):
     def settle(self) -> None:
         self.due = []
 
+    def change(self, install: Sequence[tuple[str, str]], remove: Sequence[str]) -> None:
+        # as apt does
+        self.settle()
+        super().change(install, remove)
+
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
@@ -88,7 +93,7 @@ def test_what_is_asked_for_is_the_driver_from_before_the_change(node: Asked) -> 
 
 def test_what_was_cut_short_is_ended_once(node: Asked) -> None:
     node.due = ["dpkg ends what it has begun"]
-    expected = {"changed": True, "diff": {"prepared": "dpkg ends what it has begun\n"}}
+    expected = {"changed": True, "diff": [{"prepared": "dpkg ends what it has begun\n"}]}
     assert reach(node, "settled", True) == expected
     assert node.due, "check mode promises"
     assert reach(node, "settled", False) == expected
@@ -111,13 +116,12 @@ def test_check_mode_promises_what_the_way_back_does(node: Asked) -> None:
     changed(node)
     promised = reach(node, "restored", True)
     assert promised["changed"]
-    assert promised["diff"] == {"prepared": "clusterkit is 1\ndoca-ofed is out\n"}
+    assert promised["restored"] == ["clusterkit is 1", "doca-ofed is out"]
+    assert promised["diff"] == [
+        {"before": "clusterkit 2\ndoca-ofed 1\n", "after": "clusterkit 1\ndoca-ofed not there\n"}
+    ]
     assert node.packages["clusterkit"] == "2"
-    done = reach(node, "restored", False)
-    assert {key: done[key] for key in done if key != "diff"} == {
-        key: promised[key] for key in promised if key != "diff"
-    }
-    assert done["diff"] == {"before": "clusterkit 2\ndoca-ofed 1\n", "after": "clusterkit 1\ndoca-ofed not there\n"}
+    assert reach(node, "restored", False) == promised
     assert node.packages == {"clusterkit": "1", "other": "1"}
     assert reach(node, "restored", False) == {
         "changed": False,
@@ -126,6 +130,35 @@ def test_check_mode_promises_what_the_way_back_does(node: Asked) -> None:
         "left": [],
         "complete": True,
     }
+
+
+def test_check_mode_promises_to_undo_what_a_run_that_was_cut_short_has_done(node: Asked) -> None:
+    assert reach(node, "opened", False, ["doca-ofed"])["found"] is False
+    node.packages.update({"clusterkit": "2", "doca-ofed": "1"})
+    promised = [reach(node, "restored", True) for _look in range(2)]
+    assert promised[0]["restored"] == ["clusterkit is 1", "doca-ofed is out"]
+    assert node.packages["clusterkit"] == "2"
+    assert reach(node, "restored", False) == promised[0] == promised[1]
+
+
+def test_what_somebody_else_has_put_back_is_no_change(node: Asked) -> None:
+    changed(node)
+    node.packages["clusterkit"] = "1"
+    del node.packages["doca-ofed"]
+    for check in (True, False):
+        result = reach(node, "restored", check)
+        assert (result["changed"], "diff" in result) == (False, False)
+        assert result["restored"] == ["clusterkit is 1", "doca-ofed is out"]
+
+
+@pytest.mark.parametrize("state", ["opened", "restored"])
+def test_what_was_cut_short_is_ended_before_all_else_and_told(node: Asked, state: str) -> None:
+    node.due = ["dpkg ends what it has begun"]
+    for check in (True, False):
+        result = reach(node, state, check)
+        assert (result["changed"], result["diff"]) == (True, [{"prepared": "dpkg ends what it has begun\n"}])
+    assert node.due == []
+    assert reach(node, state, False)["changed"] is False
 
 
 def test_a_driver_that_is_proved_is_not_gone_back_from(node: Asked) -> None:
