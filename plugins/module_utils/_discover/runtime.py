@@ -39,7 +39,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units impo
     CONTAINERD_SOCKET,
     CONTAINERD_UNITS,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.services import CGROUPS, UNIT_DIRECTORIES
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.services import (
+    CGROUPS,
+    UNIT_DIRECTORIES,
+    units_of,
+)
 
 __all__ = ["COMMANDS", "read_limits", "read_runtime"]
 
@@ -63,6 +67,7 @@ COMMANDS = {"containerd", *(command for _unit, command, _always in _SERVICES)}
 
 # The slices that distributions use for services (EKS: runtime, Kubespray and Talos: podruntime).
 _SLICES = ("system.slice", "runtime.slice", "podruntime.slice")
+_SLICE = re.compile(r"[A-Za-z0-9_.:\\]+(-[A-Za-z0-9_.:\\]+)*\.slice")
 
 # containerd runs itself for events (`publish`, 1.x) and people run `containerd config dump` beside it.
 _SUBCOMMANDS = ("config", "oci-hook", "publish", "-v", "--version", "-h", "--help")
@@ -82,7 +87,7 @@ _LIMIT_NAMES = {"locked memory": "memlock", "open files": "nofile"}
 
 _CAPABILITIES = re.compile(r"^CapEff:\s*([0-9a-f]{1,16})$", re.MULTILINE)
 
-_SETTINGS = ("KillMode", "LimitMEMLOCK")
+_SETTINGS = ("KillMode", "LimitMEMLOCK", "Slice")
 
 
 def _decoded(data: t.Optional[bytes]) -> str:
@@ -100,13 +105,28 @@ def _keep(pattern: t.Pattern[str]) -> t.Callable[[bytes], bytes]:
 
 
 def _pids(tree: Tree, unit: str) -> list[str]:
-    """Processes in the control group of a service."""
-    for base in CGROUPS:
-        for where in _SLICES:
+    """Processes in the control group of a service, also in a slice of its own, such as one for kube-reserved."""
+    for where in _slices(tree, unit):
+        for base in CGROUPS:
             text = tree.text(f"{base}/{where}/{unit}/cgroup.procs")
             if text:
                 return sorted(re.findall(r"^[0-9]{1,10}$", text, re.MULTILINE), key=int)
     return []
+
+
+def _slices(tree: Tree, unit: str) -> t.Iterator[str]:
+    """Where the control group of a service may be. Only a unit that is there is asked for its own."""
+    yield from _SLICES
+    if any(tree.exists(f"{directory}/{unit}") for directory in UNIT_DIRECTORIES):
+        own = _unit_settings(tree, unit)["Slice"] or ""
+        if _SLICE.fullmatch(own):
+            yield _slice_path(own)
+
+
+def _slice_path(name: str) -> str:
+    """a-b.slice is below a.slice (systemd.slice(5))."""
+    parts = name[: -len(".slice")].split("-")
+    return "/".join("-".join(parts[:count]) + ".slice" for count in range(1, len(parts) + 1))
 
 
 def _with_name(tree: Tree, unit: str, command: str) -> list[str]:
@@ -391,10 +411,20 @@ def _address(tree: Tree, config_path: str) -> str:
     return address if isinstance(address, str) and address else CONTAINERD_SOCKET
 
 
+def _stopped(tree: Tree) -> t.Optional[str]:
+    """The unit of a containerd that is installed and does not run: first one that starts at boot, since others may be left over.
+
+    Its own file counts and no drop-in, since service.d has some for all services (Fedora brings 10-timeout-abort.conf).
+    """
+    found = units_of(tree, *CONTAINERD_UNITS)
+    there = [unit for unit in found.units if unit not in found.masked]
+    return next(iter([unit for unit in there if unit in found.enabled] or there), None)
+
+
 def read_runtime(tree: Tree, warnings: list[str]) -> Json:
     """The value of ansible_facts.rdma.runtime (docs/facts.schema.json) of the node that a tree shows. Never raises."""
     pid, running_unit = _daemon(tree)
-    unit = running_unit or next((name for name in CONTAINERD_UNITS if _unit_files(tree, name)), None)
+    unit = running_unit or _stopped(tree)
     containerd, specs = _containerd(tree, pid, unit, warnings) if unit else (None, {})
     distribution = CONTAINERD_UNITS[unit] if unit else "none"
     if distribution == "none" and (

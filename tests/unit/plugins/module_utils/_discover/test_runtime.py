@@ -163,6 +163,32 @@ def test_where_a_daemon_is_found(unit: str, cgroup: str, distribution: str) -> N
     assert found["services"]["containerd"]
 
 
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("kubereserved.slice", "kubereserved.slice"),
+        ("kube-node-runtime.slice", "kube.slice/kube-node.slice/kube-node-runtime.slice"),
+    ],
+)
+def test_a_service_in_a_slice_of_its_own_is_found(name: str, place: str) -> None:
+    """As kube-reserved is enforced; also in a capture."""
+    machine = daemon(cgroup=f"/sys/fs/cgroup/{place}")
+    machine.file("/etc/systemd/system/containerd.service.d/10-slice.conf", f"[Service]\nSlice={name}\n")
+    process(machine, 900, "kubelet.service", "kubelet", f"/sys/fs/cgroup/{place}")
+    machine.file("/etc/systemd/system/kubelet.service", f"[Service]\nSlice={name}\n")
+    for tree in (machine.tree(), MemoryTree(record(machine.tree()))):
+        found = facts_of(tree, ["runtime"])["runtime"]
+        assert (found["containerd"]["pid"], found["services"]["containerd"]) == (812, True)
+        assert found["services"]["kubelet"]
+
+
+@pytest.mark.parametrize("name", ["../../etc", "-.slice", "a/b.slice", ""])
+def test_a_slice_that_is_none_is_not_looked_for(name: str) -> None:
+    machine = daemon()
+    machine.file("/etc/systemd/system/containerd.service.d/10-slice.conf", f"[Service]\nSlice={name}\n")
+    assert containerd(machine)["pid"] == 812
+
+
 @pytest.mark.parametrize("unit", ["k3s-agent.service", "rke2-server.service"])
 def test_the_containerd_of_docker_is_not_taken_for_that_of_the_distribution(unit: str) -> None:
     """Docker's packages run it in containerd.service."""
@@ -324,6 +350,42 @@ def test_stale_is_unknown_where_no_time_is() -> None:
     machine = daemon()
     machine.remove("/.answers/changed")
     assert containerd(machine)["stale"] is None
+
+
+UNITS = "/etc/systemd/system"
+
+
+@pytest.mark.parametrize(
+    ("files", "links", "unit", "distribution"),
+    [
+        # Fedora has that of all services
+        (["/usr/lib/systemd/system/service.d/10-timeout-abort.conf"], {}, None, "none"),
+        (["/etc/systemd/system/k3s.service.d/10-ours.conf"], {}, None, "none"),
+        (["/etc/systemd/system/k3s.service", "/usr/lib/systemd/system/containerd.service"], {}, "k3s.service", "k3s"),
+        (
+            ["/etc/systemd/system/k3s.service", "/usr/lib/systemd/system/containerd.service"],
+            {f"{UNITS}/multi-user.target.wants/containerd.service": "/usr/lib/systemd/system/containerd.service"},
+            "containerd.service",
+            "none",
+        ),
+        (
+            ["/usr/lib/systemd/system/containerd.service"],
+            {f"{UNITS}/containerd.service": "/dev/null"},
+            None,
+            "none",
+        ),
+    ],
+)
+def test_what_is_left_of_another_distribution_is_not_the_one_that_starts(
+    files: list[str], links: dict[str, str], unit: str | None, distribution: str
+) -> None:
+    machine = Machine()
+    for path in files:
+        machine.file(path, "[Service]\n")
+    for path, target in links.items():
+        machine.entries[path] = Entry("l", target=target)
+    found = runtime(machine)
+    assert ((found["containerd"] or {}).get("unit"), found["distribution"]) == (unit, distribution)
 
 
 def test_one_that_is_installed_and_does_not_run() -> None:
