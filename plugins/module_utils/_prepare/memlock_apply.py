@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import fcntl
+import json
 import os
 import re
 import tempfile
@@ -67,8 +68,8 @@ _DROP_IN = "90-fabric-rdma-memlock.conf"
 # How long a daemon that looks healthy has to stay so: a plugin that fails late, or a main process that ends at once.
 _SETTLE_SECONDS = 2.0
 _POLL_SECONDS = 0.5
-# /proc/stat gives the time of the boot in whole seconds.
-_START_ERROR_SECONDS = 1.0
+# /proc gives the start of a process in hundredths of a second.
+_START_ERROR_SECONDS = 0.01
 _OLDEST = (1, 6)
 
 # Why the method spec is nothing for a distribution, and what is.
@@ -307,7 +308,10 @@ class _Run:
     def _refuse_unreadable(
         self, daemon: Daemon, specs: t.Mapping[str, t.Optional[str]], running: t.Mapping[str, Json]
     ) -> None:
-        """Specifications that stay as they are, by handler. What the daemon has read as it is now, it reads again."""
+        """Specifications that stay as they are, by handler. What the daemon has read as it is now, it reads again.
+
+        A file that was put there with the time of another one, as by cp -p or rsync, looks as old as that: it has to be JSON at least.
+        """
         unread = {}
         for name, path in specs.items():
             if path is None:
@@ -315,7 +319,7 @@ class _Run:
             # containerd takes a relative one from its own directory
             place = os.path.join(self.node.proc_link(f"{daemon.pid}/cwd") or "/", path)
             same = (running.get(name) or {}).get("base_runtime_spec") == path and not self._newer(daemon, place)
-            if not same or self._read(place) is None:
+            if not same or not _is_object(self._read(place)):
                 unread[name] = place
         problems = unreadable_specs(unread, self._read)
         if problems:
@@ -801,6 +805,13 @@ def _unnamed(directory: str, text: str) -> t.Iterator[str]:
             stream.write(text.encode("utf-8"))
             stream.flush()
         yield f"/proc/{os.getpid()}/fd/{stream.fileno()}"
+
+
+def _is_object(data: t.Optional[bytes]) -> bool:
+    try:
+        return isinstance(json.loads(data or b""), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _without_imports(text: str) -> str:

@@ -105,9 +105,9 @@ class Node:
         return glob(pattern, _names, os.path.lexists)
 
     def modified(self, path: str) -> t.Optional[float]:
-        """When a file was changed last, in seconds since 1970."""
+        """When a file was changed last, also by a rename or with an old time of modification, in seconds since 1970."""
         try:
-            return os.stat(path).st_mtime
+            return os.stat(path).st_ctime
         except OSError:
             return None
 
@@ -241,10 +241,11 @@ def find_daemon(node: Node) -> tuple[int, str]:
 def _start(node: Node, pid: int) -> tuple[str, float]:
     """Start of a process in clock ticks since boot (proc(5), stat, field 22) and in seconds since 1970."""
     fields = node.proc_text(f"{pid}/stat").rpartition(")")[2].split()
-    booted = re.search(r"^btime (\d+)$", node.proc_text("stat"), re.MULTILINE)
-    if len(fields) < 20 or not booted:
+    if len(fields) < 20:
         raise MemlockError(f"process {pid} of containerd is gone", "run again")
-    return fields[19], int(booted.group(1)) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    # not /proc/stat's btime, which is off by up to a second
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return fields[19], booted + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def _version(node: Node, program: str) -> tuple[str, tuple[int, int]]:

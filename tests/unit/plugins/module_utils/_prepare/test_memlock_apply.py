@@ -32,7 +32,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_
     Machine,
 )
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.processes import Killed
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import documented, insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.matrix import documented, insist_on_return
 
 LIMIT = {"soft": HIGH, "hard": HIGH}
 ENTRY = {"type": "RLIMIT_MEMLOCK", **LIMIT}
@@ -389,6 +389,14 @@ def test_a_handler_that_went_is_no_matter_of_a_node_on_which_nothing_is_to_be_do
         assert run(machine, check, method="limit")["changed"] is False
 
 
+def read_by_nvidia(machine: Machine, path: str) -> None:
+    """containerd has read a specification for the handler nvidia."""
+    text = machine.config.read_text()
+    setting = f'base_runtime_spec = "{path}"\n'
+    machine.config.write_text(text.replace("runtimes.nvidia]\n", f"runtimes.nvidia]\n{setting}", 1))
+    machine.command(["systemctl", "restart", "containerd.service"])
+
+
 def test_a_specification_that_containerd_has_read_is_no_reason_to_refuse(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -396,18 +404,26 @@ def test_a_specification_that_containerd_has_read_is_no_reason_to_refuse(
     machine = start()
     path = machine.root / "etc/sparse.json"
     path.write_text('{"ociVersion": "1.0.2", "linux": {}}')
-    text = machine.config.read_text()
-    setting = f'base_runtime_spec = "{os.path.relpath(path)}"\n'
-    machine.config.write_text(text.replace("runtimes.nvidia]\n", f"runtimes.nvidia]\n{setting}", 1))
-    machine.command(["systemctl", "restart", "containerd.service"])
-    # a start is known by the second
-    os.utime(path, (0, 0))
+    read_by_nvidia(machine, os.path.relpath(path))
     assert healthy(machine)
     with monkeypatch.context() as patched:
         patched.chdir("/")
         assert run(machine, check=True, method="limit")["changed"] is True
     assert run(machine, method="limit")["daemon"]["memlock"] == LIMIT
     assert healthy(machine)
+
+
+def test_a_damaged_specification_with_the_time_of_a_good_one_stops_the_run(start: Start) -> None:
+    """As rsync leaves it, or cp -p of half a file."""
+    machine = start()
+    path = machine.root / "etc/theirs.json"
+    path.write_text('{"ociVersion": "1.0.2", "process": {}}')
+    read_by_nvidia(machine, str(path))
+    path.write_text('{"ociVersion": "1.0.2", "proc')
+    os.utime(path, (0, 0))
+    with pytest.raises(MemlockError, match=r"theirs\.json is not JSON"):
+        run(machine, method="limit")
+    assert (machine.starts, healthy(machine)) == (2, True)
 
 
 def test_our_own_specification_that_is_gone_is_made_again(start: Start) -> None:
@@ -726,12 +742,35 @@ def test_restarted_when_files_are_newer_than_the_daemon(start: Start) -> None:
     run(machine)
     path = machine.root / SPEC
     # the same content is known to be loaded, whatever its time is
-    os.utime(path, (time.time() + 60, time.time() + 60))
+    os.utime(path)
     assert run(machine)["changed"] is False
     (Path(machine.state_directory) / "last.json").unlink()
     result = run(machine)
     assert (result["changed"], result["files"]) == (True, [])
     assert result["reasons"] == [f"{path} was changed after containerd had started"]
+    assert run(machine)["changed"] is False
+
+
+def test_restarted_for_a_specification_that_came_with_an_old_time(start: Start) -> None:
+    """As by `cp -p`, rsync or tar: discovery says of the host that its containerd has not read it."""
+    machine = start()
+    run(machine)
+    (Path(machine.state_directory) / "last.json").unlink()
+    path = machine.root / SPEC
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    os.utime(copy, (0, 0))
+    copy.replace(path)
+    assert run(machine)["reasons"] == [f"{path} was changed after containerd had started"]
+
+
+def test_not_restarted_over_and_over_for_a_time_to_come(start: Start) -> None:
+    """As a clock that was wrong leaves behind."""
+    machine = start()
+    run(machine)
+    path = machine.root / SPEC
+    os.utime(path, (time.time() + 3600, time.time() + 3600))
+    machine.command(["systemctl", "restart", "containerd.service"])
     assert run(machine)["changed"] is False
 
 
@@ -741,7 +780,7 @@ def test_a_restart_that_does_not_help_is_not_made_twice(start: Start) -> None:
     run(machine)
     (Path(machine.state_directory) / "last.json").unlink()
     path = machine.root / SPEC
-    os.utime(path, (time.time() + 60, time.time() + 60))
+    os.utime(path)
     before, restarts = machine.files(), []
     real = machine.command
 
@@ -763,7 +802,7 @@ def test_a_restart_that_leaves_containerd_down_is_tried_again_also_by_the_next_r
     run(machine)
     (Path(machine.state_directory) / "last.json").unlink()
     path = machine.root / SPEC
-    os.utime(path, (time.time() + 60, time.time() + 60))
+    os.utime(path)
     machine.may_start = lambda: False
     with pytest.raises(MemlockError, match=r"NOT healthy with them, either"):
         run(machine)
