@@ -19,8 +19,9 @@ options:
     required: true
   anonymize:
     description:
-      - Replace names of hosts and their domain, addresses, GUIDs, names of iSCSI initiators, mail addresses and home directories, each by
-        the same stand-in everywhere. Names of groups, resources, namespaces, Pods, devices and images are kept.
+      - Replace names of hosts, also as hosts call themselves in their journals, and their domain, of servers that are mounted over RDMA,
+        addresses, GUIDs, serial numbers of cables, names of iSCSI initiators, mail addresses and home directories, each by the same stand-in
+        everywhere. Names of groups, resources, namespaces, Pods, devices and images are kept.
     type: bool
     default: false
 author:

@@ -15,12 +15,16 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices impo
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import LONGHORN_PATH
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage_excerpt import anonymous
 
-__all__ = ["anonymize"]
+__all__ = ["NAMED", "anonymize"]
 
 _LINK_LOCAL = "fe80000000000000"
 _NO_LID = (0, 0xFFFF)
 # What the kernel calls disks and their parts. Other names below /dev people have given: volumes, labels.
 _DISK = re.compile(r"dm-\d+|(?:hd|sd|vd|xvd)[a-z]+\d*|(?:loop|md|mmcblk|nbd|rbd|zd)\d+(?:p\d+)?|nvme\d+n\d+(?:p\d+)?")
+
+# What udev calls a netdev by its MAC address (enx0242ac110002, NamePolicy=mac of systemd.link(5)), and a device of RDMA by its GUID
+# (rocex506b4b0300c2d1e4, NAME_GUID of rdma-core's rdma_rename).
+NAMED = re.compile(r"(?<![A-Za-z0-9])((?:en|ib|iw|opa|rdma|roce)x)([0-9a-f]{16}|[0-9a-f]{12})(?![0-9a-f])")
 
 
 class _Aliases:
@@ -46,6 +50,10 @@ class _Aliases:
         if digits == _LINK_LOCAL or not digits.strip("0"):
             return digits
         return f"20010db8{self.index('prefix', digits):08x}"
+
+    def mac(self, digits: str) -> str:
+        """12 hex digits for 12."""
+        return f"0200{self.index('mac', digits):08x}" if digits.strip("0") else digits
 
     def ipv4(self, digits: str) -> str:
         """8 hex digits for 8: an address of 198.18.0.0/15, which is kept for benchmarks (RFC 2544)."""
@@ -73,8 +81,22 @@ def _address(text: str, aliases: _Aliases) -> str:
     if len(digits) == 40:
         return _colons(digits[:8] + aliases.prefix(digits[8:24]) + aliases.guid(digits[24:]), 2)
     if len(digits) == 12 and digits.strip("0"):
-        return _colons(f"0200{aliases.index('mac', digits):08x}", 2)
+        return _colons(aliases.mac(digits), 2)
     return text
+
+
+def _renamed(entries: t.Mapping[str, Entry], aliases: _Aliases) -> dict[str, Entry]:
+    """Entries in which names that are made of an address or a GUID have its stand-in, in paths, links and files."""
+
+    def new(found: t.Match[str]) -> str:
+        return found[1] + (aliases.guid if len(found[2]) == 16 else aliases.mac)(found[2])
+
+    result: dict[str, Entry] = {}
+    for path, entry in entries.items():
+        text = entry.data.decode("utf-8", "surrogateescape")
+        data = NAMED.sub(new, text).encode("utf-8", "surrogateescape")
+        result[NAMED.sub(new, path)] = Entry(entry.kind, data, NAMED.sub(new, entry.target))
+    return result
 
 
 def _disk(path: str, aliases: _Aliases) -> str:
@@ -158,7 +180,7 @@ def anonymize(entries: t.Mapping[str, Entry]) -> dict[str, Entry]:
 
     Relations survive: the functions of one card still share a system image GUID, an IPoIB address still ends in its port's
     GUID, two ports with one subnet manager still name the same LID. Names of netdevs, models, firmware and the kernel
-    release are kept; they are what a capture is for.
+    release are kept; they are what a capture is for. A name that udev makes of a MAC address or a GUID has the stand-in of that.
     """
     aliases = _Aliases()
     result, entries = _device_links(entries, aliases)
@@ -212,4 +234,4 @@ def anonymize(entries: t.Mapping[str, Entry]) -> dict[str, Entry]:
             result[path] = entry
             continue
         result[path] = Entry("f", text.encode("utf-8"))
-    return result
+    return _renamed(result, aliases)

@@ -12,13 +12,21 @@ from __future__ import annotations
 import re
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
-from ansible_collections.fabric.rdma.plugins.module_utils._base.text import shared_domain
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.anonymize import NAMED
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Material
 
 __all__ = ["Names"]
 
 # Each looks at a bounded number of characters from each place. What comes before decides.
 _PATTERNS = (
+    # the host that wrote a line of a journal or of syslog, behind the time
+    (
+        "writer",
+        r"(?m:^)(?:\d{4}-\d\d-\d\dT[\d:.,+Z-]{6,30}|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) [A-Za-z0-9][A-Za-z0-9._-]{0,252}"
+        r"(?= (?:kernel|[A-Za-z0-9(][^\s:\[]{0,64}\[\d{1,10}\]):)",
+    ),
+    # of a cable, in facts
+    ("serial", r'(?<="serial": ")(?:[^"\\]|\\.){1,64}(?=")'),
     ("email", r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,255}\.[A-Za-z]{2,24}\b"),
     ("iqn", r"\biqn\.\d{4}-\d{2}\.[A-Za-z0-9.-]{1,200}(?::[A-Za-z0-9._:-]{1,200})?"),
     # as perftest prints a GID: its 16 bytes as decimal numbers, of which the last four are an IPv4 address for RoCE
@@ -37,8 +45,22 @@ _PATTERNS = (
     ("name", r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"),
 )
 _ANY = re.compile("|".join(f"(?P<{sort}>{pattern})" for sort, pattern in _PATTERNS))
+_WRITER = re.compile(_PATTERNS[0][1])
+_WORD = re.compile(r"[A-Za-z_]+")
+_NO_HOST = "localhost"
 _LOCAL = ("127.", "0.0.0.0", "255.")
 _LINK_LOCAL = "fe80:0000:0000:0000"
+
+
+def _short(name: str) -> str:
+    """The name of a host without a domain; an address as it is."""
+    return name if re.match(r"[\d.]+$", name) else name.partition(".")[0]
+
+
+def _key_depth(match: re.Match[str]) -> int:
+    """How deep in a document of JSON, indented by one blank a level, what matches is a key; 0 where it is none."""
+    before = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
+    return len(before) - 1 if before.strip(" ") == '"' and match.string.startswith('":', match.end()) else 0
 
 
 class Names:
@@ -55,15 +77,59 @@ class Names:
             *(host for group in (material["plan"].get("groups") or {}).values() for host in group.get("hosts") or ()),
         }
         every = {*nodes, *hosts, *material["node_names"].values()}
-        self._domain = shared_domain([name for name in every if "." in name])
         self._hosts: dict[str, str] = {}
-        shorts: dict[str, str] = {}
-        for name in sorted(every - {"localhost"}, key=natural_key):
-            short = name.partition(".")[0] if not re.match(r"[\d.]+$", name) else name
-            alias = shorts.setdefault(short, f"host-{len(shorts) + 1:05d}")
-            # a name with a domain stays another one than that without
-            self._hosts[name] = alias if name == short else f"{alias}.example.com"
-            self._hosts.setdefault(short, alias)
+        self._shorts: dict[str, str] = {}
+        # whose name is a plain word, which may be a part of the facts, too: replaced only before :/ of what it exports
+        self._servers: dict[str, str] = {}
+        self._made = 0
+        for name in sorted(every - {_NO_HOST}, key=natural_key):
+            self._add(name)
+        self._add_own_names(material)
+        domains = {name[len(_short(name)) :] for name in self._hosts}
+        # node.1 is a name that somebody likes, and versions end like that
+        self._domains = tuple(sorted(domain for domain in domains if re.search(r"\.[A-Za-z][A-Za-z0-9-]*$", domain)))
+
+    def _alias(self) -> str:
+        self._made += 1
+        return f"host-{self._made:05d}"
+
+    def _add(self, name: str, alias: str = "") -> None:
+        """A name of a host, and the same without its domain. alias: of a host that is known by another name."""
+        short = _short(name)
+        if short not in self._shorts:
+            self._shorts[short] = alias or self._alias()
+        alias = self._shorts[short]
+        # a name with a domain stays another one than that without
+        self._hosts.setdefault(name, alias if name == short else f"{alias}.example.com")
+        self._hosts.setdefault(short, alias)
+
+    def _add_own_names(self, material: Material) -> None:
+        """What hosts call themselves, in their journals and for their kubelets, where the inventory has another name; and their servers."""
+        for facts in material["facts"].values():
+            for mount in (facts.get("management") or {}).get("mounts_over_rdma") or []:
+                server = mount["source"].partition(":/")[0]
+                if mount["via"] != "nfs-rdma" or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", server):
+                    continue
+                short = _short(server)
+                if short in self._shorts or re.search(r"[\d-]", short):
+                    self._add(server)
+                    continue
+                if short not in self._servers:
+                    self._servers[short] = self._alias()
+                if server != short:
+                    self._hosts[server] = f"{self._servers[short]}.example.com"
+        for node, each in (material["cluster"].get("nodes") or {}).items():
+            own = ((each.get("metadata") or {}).get("labels") or {}).get("kubernetes.io/hostname")
+            if isinstance(own, str) and own not in ("", _NO_HOST):
+                self._add(own, self._shorts.get(_short(node), ""))
+        for log in material["logs"]:
+            if log["source"] == "pod":
+                continue
+            writers = {match[0].rpartition(" ")[2] for match in _WRITER.finditer(log["text"])}
+            for name in sorted(writers - {_NO_HOST}, key=natural_key):
+                # a plain word may mean something else elsewhere
+                if re.search(r"[\d.-]", name):
+                    self._add(name, self._shorts.get(_short(log["host"] or ""), "") if len(writers) == 1 else "")
 
     def _index(self, sort: str, value: str) -> int:
         key = (sort, value.lower())
@@ -112,15 +178,36 @@ class Names:
         found = self._hosts.get(text) or self._hosts.get(text.rstrip(".-"))
         if found is not None:
             return found + text[len(text.rstrip(".-")) :]
-        if self._domain and text.endswith(self._domain):
+        first, _dot, rest = text.partition(".")
+        if rest and first in self._hosts:
+            # with another domain than it is known by; one word may be of a file: gpu-1.log
+            own = "." in rest or text.endswith(self._domains)
+            return self._hosts[first] + (".example.com" if own else f".{rest}")
+        if text.endswith(self._domains):
             return f"name-{self._index('name', text)}.example.com"
         # a file may be called gpu-1_dmesg
-        return "_".join(self._hosts.get(part, part) for part in text.split("_"))
+        return "_".join(self._hosts.get(part) or NAMED.sub(self._of_udev, part) for part in text.split("_"))
+
+    def _of_udev(self, match: re.Match[str]) -> str:
+        """A name that udev made of a MAC address or a GUID, with the stand-in of that."""
+        digits = match[2]
+        if len(digits) == 16:
+            return match[1] + self._guid(digits)
+        address = ":".join(digits[at : at + 2] for at in range(0, 12, 2))
+        return f"{match[1]}0200{self._index('mac', address):08x}"
+
+    def _writer(self, name: str) -> str:
+        found = self._address(name) if re.fullmatch(r"\d{1,3}(?:\.\d{1,3}){3}", name) else self._name(name)
+        return name if name == _NO_HOST else found if found != name else f"name-{self._index('name', name)}"
 
     def _stand_in(self, match: re.Match[str]) -> str:
         sort, text = str(match.lastgroup), match[0]
+        if sort == "writer":
+            when, _blank, name = text.rpartition(" ")
+            return f"{when} {self._writer(name)}"
         if sort == "name":
-            return self._name(text)
+            exports = text in self._servers and match.string.startswith(":/", match.end())
+            return self._servers[text] if exports else self._name(text)
         if sort in ("ipv4", "range"):
             return "-".join(map(self._address, text.split("-")))
         if sort == "bytes":
@@ -141,9 +228,19 @@ class Names:
             "iqn": f"iqn.2000-01.com.example:{number}",
             "ipv6": f"2001:db8::{number:x}",
             "home": f"/home/user{number}",
+            "serial": f"serial{number}",
         }
         return forms[sort]
 
-    def text(self, text: str) -> str:
-        """A text without what identifies the site."""
-        return _ANY.sub(self._stand_in, text)
+    def text(self, text: str, hosts_at: int = 0) -> str:
+        """A text without what identifies the site.
+
+        hosts_at: of a JSON document, how deep hosts are keys, counting from 1. What is a key below that, and a plain word, is of its form.
+        """
+
+        def stand_in(match: re.Match[str]) -> str:
+            if hosts_at and match["name"] and _WORD.fullmatch(match[0]) and _key_depth(match) > hosts_at:
+                return match[0]
+            return self._stand_in(match)
+
+        return _ANY.sub(stand_in, text)

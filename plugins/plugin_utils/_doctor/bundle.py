@@ -15,6 +15,9 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory impo
 
 __all__ = ["bundle_files"]
 
+# How deep in a file hosts are keys, and nothing but keys of its form below.
+_HOSTS_AT = {"facts.json": 1, "cluster.json": 2}
+
 
 def _text(document: t.Any) -> str:
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
@@ -52,4 +55,4 @@ def bundle_files(material: Material, anonymize: bool = False) -> dict[str, str]:
     ):
         if document:
             files[path] = _text(document)
-    return {path: names.text(text) for path, text in files.items()} if names else files
+    return {path: names.text(text, _HOSTS_AT.get(path, 0)) for path, text in files.items()} if names else files

@@ -101,6 +101,26 @@ def test_what_was_the_same_is_the_same_when_anonymized() -> None:
     assert (first["ports"][0]["lid"], second["ports"][0]["lid"]) != (0x11, None)
 
 
+def test_names_that_udev_makes_of_addresses_have_their_stand_ins() -> None:
+    """NAME_GUID of rdma-core, and the policy mac of systemd, which names VLANs after their parents, too."""
+    machine = Machine()
+    function = machine.function()
+    hca = machine.hca("rocex0c42a10300961ce4", function, node_guid=GUID)
+    machine.port(hca, gids=[("fe80:0000:0000:0000:0e42:a1ff:fe96:1ce4", "enx0c42a1961ce4")])
+    parent = machine.netdev("enx0c42a1961ce4", function, address="0c:42:a1:96:1c:e4")
+    machine.link(f"{machine.netdev('enx0c42a1961ce4.7')}/lower_enx0c42a1961ce4", parent)
+    machine.nic("mlx5_7", "enxacceleration", "0000:5e:00.0")
+    hidden = anonymize(record(machine.tree()))
+    assert not re.search("0c42a|1ce4", dump_listing(hidden))
+    facts = facts_of(MemoryTree(hidden))
+    first, second = sorted(facts["devices"], key=lambda device: device["pci"])
+    assert first["name"] == "rocex" + first["node_guid"].replace(":", "")
+    (name,) = (netdev["name"] for netdev in first["ports"][0]["netdevs"])
+    assert re.fullmatch("enx0200[0-9a-f]{8}", name)
+    assert [gid["netdev"] for gid in first["ports"][0]["gids"]] == [name]
+    assert second["netdevs"] == ["enxacceleration"]
+
+
 SECRETS = ("0c42", "1ce4", "0db9", "00aa", "node17", "10.1.2", "0a01", "nas", "secret", "0201A8C0", "fe33", "someone")
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import typing as t
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.bundle import bundle_files
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import read_directory
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import RULES, document_of
+from ansible_collections.fabric.rdma.tests.unit.contracts import load
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor import samples
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor.samples import HOST, material
 
@@ -92,6 +94,92 @@ def test_an_anonymous_bundle_names_nobody() -> None:
     assert len(set(re.findall(r"host-\d+", everything))) == 2
 
 
+def test_an_anonymous_bundle_names_no_server_and_no_cable() -> None:
+    facts = samples.facts_of()
+    mount = {"target": "/data", "source": "nas7.storage.example:/export", "via": "nfs-rdma"}
+    facts["management"] = {**(facts.get("management") or {}), "mounts_over_rdma": [mount]}
+    cable = {"vendor": "Mellanox", "part": "MCP1600", "serial": 'MT"2012VS', "length_m": 2.0}
+    facts["health"] = {"netdevs": [{"name": "ib0", "cable": cable}]}
+    log = samples.a_log("nfs: server nas7 not responding")
+    files = bundle_files(material(facts={HOST: facts}, logs=[log]), anonymize=True)
+    everything = "".join(files.values())
+    assert [word for word in ("nas7", "storage.example", "2012VS") if word in everything] == []
+    assert all(word in everything for word in ("MCP1600", '"serial": "serial1"', ":/export"))
+
+
+@pytest.mark.parametrize("server", ["storage", "nfs", "devices"])
+def test_a_server_that_is_called_like_a_part_of_the_facts_does_not_rename_that(server: str, tmp_path: Path) -> None:
+    facts = samples.facts_of()
+    sources = (f"{server}:/export", f"{server}.site.example:/export")
+    mounts = [{"target": f"/{source}", "source": source, "via": "nfs-rdma"} for source in sources]
+    facts["management"] = {**facts["management"], "mounts_over_rdma": mounts}
+    files = bundle_files(material(facts={HOST: facts}, logs=[samples.a_log(f"mount {server}:/export {server}")]), True)
+    assert "site" not in "".join(files.values())
+    (kept,) = load(Path(written(tmp_path, files)) / "facts.json").values()
+    alias, own = (mount["source"].partition(":")[0] for mount in kept["management"]["mounts_over_rdma"])
+    assert re.fullmatch(r"host-\d+", alias)
+    assert own == f"{alias}.example.com"
+    assert files["logs/0001-job.log"] == f"mount {alias}:/export {server}\n"
+
+
+def keys_of(document: t.Any) -> list[str]:
+    """Of all that is in it, in the order of what it says."""
+    items = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
+    below = [key for _name, value in items for key in keys_of(value)]
+    return [*(document if isinstance(document, dict) else ()), *below]
+
+
+@pytest.mark.parametrize("host", ["master", "controller", "node", "gpus", "master.site.example"])
+def test_a_host_that_is_called_like_a_part_of_the_facts_does_not_rename_that(host: str, tmp_path: Path) -> None:
+    """As the only one of a small control plane is called. It has its stand-in where it is the host."""
+    facts = samples.facts_of()
+    owner = {"kind": "DaemonSet", "name": "d", "controller": True}
+    node = {"metadata": {"name": host, "ownerReferences": [owner]}, "status": {"master": 1}}
+    files = bundle_files(material(facts={host: facts}, cluster={**material()["cluster"], "nodes": {host: node}}), True)
+    alias = "host-00001" + (".example.com" if "." in host else "")
+    told = load(Path(written(tmp_path, files)) / "facts.json")
+    assert list(told) == list(json.loads(files["cluster.json"])["nodes"]) == [alias]
+    assert sorted(keys_of(told[alias])) == sorted(keys_of(facts))
+    kept = json.loads(files["cluster.json"])["nodes"][alias]
+    assert (kept["metadata"]["name"], sorted(keys_of(kept))) == (alias, sorted(keys_of(node)))
+
+
+def test_an_anonymous_bundle_does_not_name_hosts_as_they_call_themselves() -> None:
+    """Their inventory has other names, or the same without a domain."""
+    texts = {
+        "gpu-1": "2026-11-30T19:10:45+0000 gpu-1.hpc.site.example kernel: gpu-2.hpc.site.example:2049, nas7.hpc.site.example\n",
+        "gpu-2": "2026-11-30T19:10:45.123+00:00 dgx17 containerd[12]: listens\nNov 30 19:10:45 dgx17 kernel: dgx17 is up\n",
+        "gpu-3": "2026-11-30T19:10:45+0000 titan kubelet[7]: gpu-3.rack.site.example, gpu-3.log, version 5.6.1\n",
+        "gpu-4": "2026-11-30T19:10:45+0000 localhost systemd[1]: 10.\n2026-11-30T19:10:46+0000 10.20.30.40 systemd[1]: b\n",
+    }
+    logs = [
+        {"name": f"{host} journal", "source": "journal", "host": host, "pod": None, "text": text}
+        for host, text in texts.items()
+    ]
+    # what looks alike is not a name in what a Pod has written
+    pod = {"name": "default/train-0 main", "source": "pod", "host": "gpu-1", "pod": "default/train-0"}
+    logs.append({**pod, "text": "2026-11-30T19:10:45Z INFO mlx5_0: bad\n2026-11-30T19:10:45Z mlx5_1 mpi[3]: Init\n"})
+    nodes = {"gpu-4": {"metadata": {"name": "gpu-4", "labels": {"kubernetes.io/hostname": "ip-10-9-8-7"}}}}
+    facts = dict.fromkeys([*texts, "odd.1"], samples.facts_of())
+    files = bundle_files(material(facts=facts, logs=logs, cluster={**material()["cluster"], "nodes": nodes}), True)
+    everything = "\n".join([*files, *files.values()])
+    assert [
+        word for word in (*texts, "site", "dgx17", "titan", "nas7", "20.30", "10-9-8-7") if word in everything
+    ] == []
+    own = {name: text for name, text in files.items() if name.startswith("logs/")}
+    first, second, third, fourth, fifth = (own[name] for name in sorted(own))
+    assert first.startswith(
+        "2026-11-30T19:10:45+0000 host-00001.example.com kernel: host-00002.example.com:2049, name-"
+    )
+    assert second.count("host-00002 ") == 3
+    assert third.endswith(" kubelet[7]: host-00003.example.com, host-00003.log, version 5.6.1\n")
+    assert " localhost systemd[1]: 10.\n" in fourth
+    assert "INFO mlx5_0: bad" in fifth
+    assert "host-00004" in files["cluster.json"]
+
+
 @pytest.mark.parametrize(
     ("text", "secret"),
     [
@@ -103,6 +191,9 @@ def test_an_anonymous_bundle_names_nobody() -> None:
         ("node GUID 0xB8599F0300D46DFE", "D46DFE"),
         ("node GUID b8:59:9f:03:00:d4:6d:fe", "9f:03:00"),
         ("range 10.20.30.40-10.20.30.90", "20.30"),
+        ("2: enxb8599fd46dfe.7@enxb8599fd46dfe: <UP>", "d46dfe"),
+        ("rdma link: rocexb8599f0300d46dfe/1 state ACTIVE", "d46dfe"),
+        ("lower_enxb8599fd46dfe", "d46dfe"),
         ("IP 10.20.30.40:4791, (10.20.30.41) <10.20.30.42>", "20.30"),
     ],
 )
@@ -122,6 +213,15 @@ def test_an_address_is_the_same_in_each_form() -> None:
     (first, decimal, *_more) = re.findall(r"\d+(?:\.\d+){3}|\d+(?::\d+){15}", found)
     assert [int(part) for part in decimal.split(":")[-4:]] == [int(part) for part in first.split(".")]
     assert f"{first}-198.18." in found
+
+
+def test_a_name_that_udev_made_has_the_stand_in_of_its_address() -> None:
+    log = samples.a_log("enxb8599fd46dfe b8:59:9f:d4:6d:fe rocexb8599f0300d46dfe b859:9f03:00d4:6dfe enxlarge")
+    files = bundle_files(material(logs=[log]), anonymize=True)
+    (found,) = [each for name, each in files.items() if name.startswith("logs/")]
+    netdev, mac, device, guid, other = found.split()
+    assert (netdev, device) == ("enx" + mac.replace(":", ""), "rocex" + guid.replace(":", ""))
+    assert other == "enxlarge"
 
 
 def test_a_name_is_the_same_in_all_files() -> None:
