@@ -82,10 +82,12 @@ _PROGRAM = re.compile(r"\b(\w{1,30}_perf)\b")
 _VERSION = re.compile(r"NCCL version ([\w.+-]{1,40})")
 _RANK = re.compile(r"^#?\s*Rank\s+(\d{1,7})\s.*?\bon\s+(\S{1,253})\s+device\b")
 # NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA
-_VIA = re.compile(r" via ((?:NET|P2P|SHM|COLLNET)[\w/ .-]{0,40}?)(?: comm |\(|$)")
+_VIA = re.compile(r" via ((?:NET|P2P|SHM|COLLNET)[\w/ .-]{0,40}?)(?: comm |[^\w/ .-]|$)")
 # the rank that sends for another one of its host (PXN): via NET/IB/0(4)/GDRDMA
 _PROXY = re.compile(r"( via NET/[\w .-]{1,40}/\d{1,4})\(\d{1,7}\)")
-_SPEAKER = re.compile(r"^([\w.-]{1,253}):\d{1,10}:\d{1,10} \[\d{1,4}\] NCCL INFO Channel ")
+# n1:95:120 [0] NCCL INFO Channel ..., behind whatever launchers, kubectl logs --prefix and collectors of logs put before it
+_CHANNEL = " NCCL INFO Channel "
+_SPEAKER = re.compile(r"(?:.*[^\w.-])?([\w.-]{1,253}):\d{1,10}:\d{1,10} \[\d{1,4}\]")
 _USING = re.compile(r"NCCL INFO Using network (AWS Libfabric|\S{1,30})")
 _MOST_ROWS = 200
 _MOST_NAMES = 64
@@ -180,10 +182,11 @@ def staged_hosts(lines: t.Iterable[str]) -> dict[str, str]:
     first: dict[str, str] = {}
     direct: set[str] = set()
     for line in lines:
-        said = _LAUNCHER.sub("", line, count=1)
-        speaker, way = _SPEAKER.match(said), _way_of(said)
+        end = line.find(_CHANNEL)
+        speaker = _SPEAKER.fullmatch(line, max(end - 300, 0), end) if end > 0 else None
+        way = _way_of(line[end : end + 300]) if speaker else ""
         if speaker and way.startswith(RDMA_WAYS):
-            first.setdefault(speaker.group(1), said)
+            first.setdefault(speaker.group(1), line[speaker.start(1) :])
             if "GDRDMA" in way:
                 direct.add(speaker.group(1))
     return {host: line for host, line in first.items() if host not in direct}

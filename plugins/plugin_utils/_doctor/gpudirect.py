@@ -32,9 +32,9 @@ def _way(facts: Json) -> t.Optional[Json]:
     return decide(facts)
 
 
-def _reason(case: Case, log: Log) -> tuple[str, list[str]]:
-    """(remedy, evidence) on GPUDirect of the host of a log."""
-    for host in case.hosts_of_log(log):
+def _reason(case: Case, hosts: t.Iterable[str]) -> tuple[str, list[str]]:
+    """(remedy, evidence) on GPUDirect of the first of some hosts of which something is to say."""
+    for host in hosts:
         found = _way(case.facts.get(host) or {})
         if found is not None and found["problems"]:
             problem = found["problems"][0]
@@ -47,15 +47,29 @@ def _reason(case: Case, log: Log) -> tuple[str, list[str]]:
     return "", []
 
 
+def _hosts_that_say(case: Case, log: Log, names: t.Iterable[str]) -> tuple[str, ...]:
+    """Hosts of the inventory that speak in a log under these names: that of a Pod of its namespace, or their own."""
+    namespace = str(log["pod"] or "").partition("/")[0]
+    found: dict[str, None] = {}
+    for name in names:
+        pod = case.pods.get(f"{namespace}/{name}")
+        own = case.host_of(pod["spec"].get("nodeName") if pod else name)
+        found.update(dict.fromkeys(host for host in own if pod or host in case.known_hosts))
+    return tuple(found)
+
+
 def _off(case: Case) -> t.Iterator[Hit]:
     for log in case.logs:
         disabled = [str(line) for line in case.lines("GPU Direct RDMA Disabled", logs=[log]) if _OFF.search(line.raw)]
         channels = [str(line) for line in case.lines(*_CHANNELS, logs=[log])]
-        # in the log of a launcher all hosts speak
-        staged = [str(Line(log, line)) for line in staged_hosts(log["text"].splitlines()).values()]
+        # in the log of a launcher all hosts speak, and its own host may have no GPU
+        said = staged_hosts(log["text"].splitlines())
+        staged = [str(Line(log, line)) for line in said.values()]
         if disabled or staged or (channels and "/GDRDMA" not in log["text"]):
-            remedy, evidence = _reason(case, log)
-            yield case.hit(log, [*disabled[:2], *(staged[:2] or channels[:1]), *evidence], remedy=remedy)
+            hosts = _hosts_that_say(case, log, said) or case.hosts_of_log(log)
+            remedy, evidence = _reason(case, hosts)
+            lines = (*disabled[:2], *(staged[:2] or channels[:1]), *evidence)
+            yield Hit(hosts, lines, remedy=remedy, about=(f"log {log['name']}",))
 
 
 def _gpu_memory(case: Case) -> t.Iterator[Hit]:
@@ -69,11 +83,11 @@ def _gpu_memory(case: Case) -> t.Iterator[Hit]:
             or "gpu" in line.log["text"].lower()
             or "ibv_reg" in line.raw
         ):
-            remedy, evidence = _reason(case, line.log)
+            remedy, evidence = _reason(case, case.hosts_of_log(line.log))
             yield case.hit(line.log, [str(line), *evidence], remedy=remedy)
     for line in case.lines("Couldn't allocate MR"):
         if is_of_gpu(line):
-            remedy, evidence = _reason(case, line.log)
+            remedy, evidence = _reason(case, case.hosts_of_log(line.log))
             yield case.hit(line.log, [str(line), *evidence], remedy=remedy)
 
 

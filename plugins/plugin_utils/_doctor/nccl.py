@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.nccl_tests import RDMA_WAYS
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.addressing import devices_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case, quoted, shown_pod
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Log, Rule
@@ -33,7 +34,11 @@ _CHANNEL = "] via NET/Socket"
 _SOCKET = (_CHANNEL, "Using network Socket", "NET/Socket : Using", "Assigned NET plugin Socket")
 # between GPUs of one node
 _INSIDE = (" via P2P/", " via SHM/")
-_OVER_IB = ("Using network IB", "NET/IB : Using", "Assigned NET plugin IB", "] via NET/IB")
+_OVER_RDMA = tuple(
+    text.format(way.partition("/")[2])
+    for way in RDMA_WAYS
+    for text in ("Using network {}", "NET/{} : Using", "Assigned NET plugin {}", "] via NET/{}")
+)
 _NO_DEVICE = "NET/IB : No device found"
 _USES = "NET/IB : Using"
 _HCA = re.compile(r"\[\d{1,3}\]([\w.-]{1,64}):(\d{1,3})(?::\d{0,4}){0,2}/(IB|RoCE)")
@@ -107,7 +112,7 @@ def _why_socket(case: Case, log: Log) -> tuple[str, str, list[str]]:
 def _over_socket(case: Case) -> t.Iterator[Hit]:
     for log in case.logs:
         lines = list(case.lines(*_SOCKET, logs=[log]))
-        if lines and not any(text in log["text"] for text in _OVER_IB):
+        if lines and not any(text in log["text"] for text in _OVER_RDMA):
             cause, remedy, evidence = _why_socket(case, log)
             none = [str(line) for line in case.lines(_NO_DEVICE, logs=[log])]
             pod = case.pod_of(log)

@@ -283,20 +283,27 @@ def _slower(group: _Group) -> t.Iterator[Finding]:
 def _mtu(group: _Group) -> t.Iterator[Finding]:
     for (pci, model), rows in group.slots.items():
         for number, ports in _ports(rows).items():
-            known = [
-                (netdev["mtu"], row.host, port["link_layer"])
-                for row, port in ports
-                for netdev in port["netdevs"]
-                if netdev["mtu"]
-            ]
-            if len({mtu for mtu, _host, _layer in known}) > 1:
-                most = _most(mtu for mtu, _host, _layer in known)
-                hosts = [host for mtu, host, _layer in known if mtu != most]
-                cause = f"the MTU of {model} at {pci}, port {number}, differs between hosts"
-                ethernet = any(layer == "Ethernet" for _mtu, _host, layer in known)
-                severity: Severity = "warning" if ethernet else "note"
-                evidence = _by_value((f"MTU {mtu}", host) for mtu, host, _layer in known)
-                yield _finding(group, "mtu-differs", severity, hosts, cause, evidence)
+            # a child of IPoIB has less than its parent wherever it is: it is compared with those of its partition
+            partitions: dict[str, list[tuple[int, str, str]]] = {}
+            for row, port in ports:
+                for netdev in port["netdevs"]:
+                    if netdev["mtu"]:
+                        partition = str(netdev.get("pkey") or "") if netdev.get("parent") else ""
+                        partitions.setdefault(partition, []).append((netdev["mtu"], row.host, port["link_layer"]))
+            for partition, known in sorted(partitions.items()):
+                if len({mtu for mtu, _host, _layer in known}) > 1:
+                    where = f"port {number}" + (f", partition {partition}" if partition else "")
+                    yield _unlike_mtu(group, f"{model} at {pci}, {where},", known)
+
+
+def _unlike_mtu(group: _Group, what: str, known: t.Sequence[tuple[int, str, str]]) -> Finding:
+    """known: (MTU, host, link layer)."""
+    most = _most(mtu for mtu, _host, _layer in known)
+    hosts = [host for mtu, host, _layer in known if mtu != most]
+    ethernet = any(layer == "Ethernet" for _mtu, _host, layer in known)
+    severity: Severity = "warning" if ethernet else "note"
+    evidence = _by_value((f"MTU {mtu}", host) for mtu, host, _layer in known)
+    return _finding(group, "mtu-differs", severity, hosts, f"the MTU of {what} differs between hosts", evidence)
 
 
 # --- counters ---------------------------------------------------------------------------------------------------------

@@ -107,6 +107,9 @@ def test_hosts_without_gpudirect_among_others_are_named() -> None:
     assert "nvidia_peermem" in found.remedy
     assert parse_nccl(a_table(100.0, more=channel("n1", near) + channel("n1", far))).findings == ()
     assert found.line == far
+    # as Open MPI 5 says whose line it is
+    tagged = "".join("[prterun-h-1@1,0]<stdout>: " + channel(host, way) for host, way in (("n1", near), ("n2", far)))
+    assert parse_nccl(a_table(100.0, more=tagged)).staged == ("n2",)
     # whose way is one too many to be kept
     names = "".join(channel("n1", f"P2P/w{number}") for number in range(70))
     (found,) = parse_nccl(a_table(100.0, more=names + channel("n1", near) + channel("n2", far))).findings

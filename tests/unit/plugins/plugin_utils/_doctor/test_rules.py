@@ -219,6 +219,30 @@ def test_a_host_without_gpudirect_among_others_is_quoted() -> None:
     assert not found(samples.said(f"{samples.SETUP}/GDRDMA", f"{other}/GDRDMA", samples.SETUP), "gpudirect-off")
 
 
+@pytest.mark.parametrize("before", ["2026-02-01T00:00:00Z ", "[pod/train-launcher/mpi] ", '{"log":"', "2: "])
+def test_a_host_without_gpudirect_is_found_whatever_is_before_its_lines(before: str) -> None:
+    end = '\\n","stream":"stdout"}' if before.startswith("{") else ""
+    other = samples.SETUP.replace("h1:", "h2:")
+    lines = [f"{before}{samples.SETUP}/GDRDMA{end}", f"{before}{other}{end}"]
+    (finding,) = found(samples.said(*lines), "gpudirect-off")
+    assert finding["evidence"] == [f"job: {other}{end}"]
+    assert not found(samples.said(lines[0], f"{before}{other}/GDRDMA{end}"), "gpudirect-off")
+
+
+def test_the_host_that_speaks_in_the_log_of_a_launcher_is_named() -> None:
+    """Not that of the launcher, which may have no GPU; and where facts of it tell the cause, that is enough."""
+    worker = samples.a_pod("train-worker-0", None, node=OTHER)
+    launcher = samples.a_pod("train-launcher", None)
+    for name in ("train-worker-0", OTHER):
+        lines = [f"{samples.SETUP}/GDRDMA", samples.SETUP.replace("h1:", f"{name}:")]
+        log = samples.a_log(*lines, pod="rdma/train-launcher")
+        for loaded in (True, False):
+            facts = {HOST: samples.peermem(True), OTHER: samples.peermem(loaded)}
+            given = samples.running(launcher, worker, logs=[log], facts=facts)
+            own = {each["id"]: each["hosts"] for each in diagnose(given) if "GPUDirect" in str(each)}
+            assert own == ({"gpudirect-off": [OTHER]} if loaded else {"peermem-missing": [OTHER]})
+
+
 @pytest.mark.parametrize(("error", "rule"), [("", "gpu-memory-refused"), (" with error=12", "mr-refused")])
 def test_a_test_of_a_gpu_that_tells_no_error_was_refused_its_memory(error: str, rule: str) -> None:
     """As those before 23.04 do."""
@@ -238,6 +262,8 @@ def test_a_job_without_gpudirect_is_found_whatever_its_plugin_calls_the_way(way:
     line = samples.SETUP.replace("NET/IB/0", way)
     assert "gpudirect-off" in ids(line)
     assert "gpudirect-off" not in ids(f"{line}/GDRDMA")
+    # nor is it one over TCP
+    assert ids(f"{samples.SOCKET}\n{line}/GDRDMA") == set()
 
 
 @pytest.mark.parametrize(("security", "blamed"), [({"capabilities": {"add": ["IPC_LOCK"]}}, True), ({}, False)])

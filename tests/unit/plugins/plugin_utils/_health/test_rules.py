@@ -77,6 +77,19 @@ def mtu(index: int, value: int) -> Change:
     return lambda facts: facts["devices"][index]["ports"][0]["netdevs"][0].update(mtu=value)
 
 
+def child(index: int, value: int) -> Change:
+    """A netdev of IPoIB in a partition."""
+
+    def change(facts: Json) -> None:
+        netdevs = facts["devices"][index]["ports"][0]["netdevs"]
+        parent = netdevs[0]
+        netdevs.append(
+            {**parent, "name": parent["name"] + ".8001", "parent": parent["name"], "pkey": "0x8001", "mtu": value}
+        )
+
+    return change
+
+
 def counters(**values: int) -> Change:
     return lambda facts: facts["health"]["ports"][0]["counters"].update(values)
 
@@ -138,6 +151,7 @@ FOUND = [
     ("port-slower", "warning", "ib-v100-1", 2, [port(0, rate_gbps=50.0, width="2X")], ["n1"]),
     ("mtu-differs", "warning", "roce-rails-1", 3, [mtu(0, 1500)], ["n1"]),
     ("mtu-differs", "note", "ib-v100-1", 3, [mtu(0, 4092)], ["n1"]),
+    ("mtu-differs", "note", "ib-v100-1", 3, [child(0, 1500), child(0, 1400), child(0, 1500)], ["n2"]),
     ("link-flapping", "warning", "ib-v100-1", 3, [counters(link_downed=40)], ["n1"]),
     ("link-flapping", "warning", "roce-rails-1", 1, [downs(100)], ["n1"]),
     ("link-flapping", "warning", "roce-rails-1", 2, [wire(link_down_events_phy=20)], ["n1"]),
@@ -174,6 +188,8 @@ WELL = [
     ("port-slower", "ib-v100-1", [port(0, rate_gbps=10.0, state="Down")]),
     ("port-slower", "ib-v100-1", [port(0, rate_gbps=None)]),
     ("mtu-differs", "roce-rails-1", [both(mtu(0, 1500), port(0, state="Down"))]),
+    ("mtu-differs", "ib-v100-1", [child(0, 1500)] * 3),
+    ("mtu-differs", "ib-v100-1", [child(0, 1500)]),
     ("link-flapping", "ib-v100-1", [counters(link_downed=9)]),
     ("link-flapping", "ib-v100-1", [counters(link_downed=40)] * 3),
     ("link-flapping", "ib-v100-1", [counters(link_downed=None)]),  # type: ignore[arg-type]
