@@ -11,12 +11,17 @@ version_added: "0.1.0"
 description:
   - The DaemonSets of P(fabric.rdma.rdma_manifests#filter) run on nodes that have the label C(rdma.fabric/class) of their class.
     The scripts give it to them, one C(kubectl label node) a line.
-  - A host whose name in the inventory cannot be that of a Kubernetes node is a comment, and the script ends with an error.
+  - A host whose name cannot be that of a Kubernetes node is a comment, and the script ends with an error.
+positional: node_names
 options:
   _input:
     description: The plan of P(fabric.rdma.rdma_selectors#filter).
     type: dict
     required: true
+  node_names:
+    description: Nodes whose name differs from their host's, by host (C(rdma_rollout.node_names)).
+    type: dict
+    default: {}
 author:
   - fabric.rdma contributors
 """
@@ -24,7 +29,7 @@ author:
 EXAMPLES = r"""
 - name: Show the commands
   ansible.builtin.debug:
-    msg: "{{ plan_result | fabric.rdma.rdma_labels }}"
+    msg: "{{ plan_result | fabric.rdma.rdma_labels(rdma_rollout.node_names | default({})) }}"
 """
 
 RETURN = r"""
@@ -41,13 +46,14 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
-def rdma_labels(plan: t.Any) -> dict[str, str]:
+def rdma_labels(plan: t.Any, node_names: t.Any = None) -> dict[str, str]:
     from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import label_scripts
     from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
     insist_on_mapping("rdma_labels", plan, "the plan of fabric.rdma.rdma_selectors", "groups")
+    insist_on_mapping("rdma_labels", node_names or {}, "hosts with the names of their nodes")
     try:
-        return label_scripts(completed(plan))
+        return label_scripts(completed(plan), node_names)
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

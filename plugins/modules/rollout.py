@@ -29,7 +29,8 @@ description:
     to go from the one goes before the other comes, and what others have there is refused by name.
   - Holds the Lease C(fabric-rdma-rollout) in O(place) meanwhile. While another rollout holds it, this module fails and says who that
     is. A Lease that is not renewed, because its holder was killed, expires.
-  - Does not wait. M(fabric.rdma.rollout_ready) does.
+  - Where nodes get another device plugin, waits until the old one has ended there, or for a minute in which none ends. Does not wait for what
+    comes. M(fabric.rdma.rollout_ready) does.
 extends_documentation_fragment:
   - fabric.rdma.attributes.full
   - fabric.rdma.kubernetes

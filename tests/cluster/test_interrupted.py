@@ -150,7 +150,7 @@ def module(
 
 
 def test_killed_before_every_change(small: Site, gate: Gate) -> None:
-    """From one class to another and back: objects come, nodes change their label, objects go."""
+    """From one class to another and back: the DaemonSet goes, objects come, nodes change their label, the rest goes."""
     small.run("plan")
     text = json.dumps(load(small.directory / "output" / "plan.json"))
     settings = {
@@ -193,7 +193,7 @@ def test_killed_before_every_change(small: Site, gate: Gate) -> None:
         run(request)
         ways.append((request, gate.changes, look()))
     assert [len(steps) for _request, steps, _after in ways] == [6, 6]
-    assert [step.split()[0] for step in ways[0][1]] == ["PATCH"] * 4 + ["DELETE"] * 2
+    assert [step.split()[0] for step in ways[0][1]] == ["DELETE", *["PATCH"] * 4, "DELETE"]
     before = ways[1][2]
     for number in range(1, 7):
         request, steps, after = ways[(number - 1) % 2]

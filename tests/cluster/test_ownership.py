@@ -15,7 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import rollout_request
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, INVENTORY_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
-from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_config, a_group, a_plan
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_config, a_group, a_plan, rollout_settings
 
 if t.TYPE_CHECKING:
     from conftest import Site
@@ -33,18 +33,8 @@ def request(
 ) -> dict[str, t.Any]:
     """What the plan of groups with one class each, and no node, asks of a cluster."""
     config = a_config(resource, vendors=["15b3"])
-    settings = {
-        "namespace": "rdma",
-        "pod_security": pod_security,
-        "image": "registry.example/plugin:v1",
-        "priority_class": "system-node-critical",
-        "kubelet_root": "/var/lib/kubelet",
-        "tolerations": [],
-        "resources": {},
-        "inventory": inventory,
-    }
     plan = a_plan(**{group: a_group(a_class(group, config=config)) for group in groups})
-    return rollout_request(plan, settings)
+    return rollout_request(plan, rollout_settings(pod_security=pod_security, inventory=inventory))
 
 
 def looked(kube: Kube, wanted: dict[str, t.Any], **options: t.Any) -> Rollout:

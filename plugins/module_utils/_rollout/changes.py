@@ -40,6 +40,12 @@ _STAND_IN = "default"
 _LOOKS = 5
 
 
+def _may_be_done(exc: KubeError) -> bool:
+    """Whether what was asked may have been done all the same: it was not answered, or timed out on the way."""
+    # a webhook that cannot be asked answers with 500, too, and before anything is written
+    return isinstance(exc, Unreachable) or (exc.code in (500, 502, 504) and "failed calling webhook" not in str(exc))
+
+
 class Changes:
     """Objects of a cluster that are to be as they are asked for, and those that are no longer asked for."""
 
@@ -86,7 +92,7 @@ class Changes:
                 f"inventory '{self.inventory}': {named}. If they should become this inventory's, which also means "
                 "that its rollouts change and delete them, run once with rdma_rollout.adopt: true (with --check, the "
                 "difference shows what that changes). If another inventory rolls out to this cluster, give each a "
-                "name of its own (rdma_rollout.inventory), and groups or namespaces that differ"
+                "name of its own (rdma_rollout.inventory), and groups of other names"
             )
         self.warnings.append(f"inventory '{self.inventory}' takes over {named}")
 
@@ -276,12 +282,15 @@ class Changes:
         # a merge patch: server-side apply would make a node of that name
         path, doing, body = "/api/v1/nodes/" + node, f"label node {node}", {"metadata": {"labels": dict(labels)}}
         item = {**self._nodes[node], "apiVersion": "v1", "kind": "Node"}
+
+        def change(now: Json) -> None:
+            after = self.kube.merge(path, doing, body, dry_run, now)
+            if not dry_run:
+                # for a second change
+                self._nodes[node] = {"metadata": after["metadata"]}
+
         try:
-            self._precisely(
-                item,
-                lambda now: self.kube.merge(path, doing, body, dry_run, now),
-                lambda seen, now: of(seen) == of(now),
-            )
+            self._precisely(item, change, lambda seen, now: of(seen) == of(now))
         except KubeError as exc:
             # a node that has left the cluster has lost all of them
             gives = any(value is not None for value in labels.values())
@@ -324,14 +333,16 @@ class Changes:
     def _perform(self, steps: t.Sequence[Step], before_each: t.Callable[[], None], already: t.Sequence[str]) -> None:
         """One step after the other. When one fails, the error says what has been done and what not."""
         for number, (_doing, step) in enumerate(steps):
+            asked = False
             try:
                 before_each()
+                asked = True
                 step()
             except KubeError as exc:
-                if number == 0 and not already and not isinstance(exc, Unreachable):
+                unknown = asked and _may_be_done(exc)
+                if number == 0 and not already and not unknown:
                     raise KubeError(f"{exc} Nothing was changed.", exc.code) from exc
-                # what was asked and not answered may have been done
-                sent = number + isinstance(exc, Unreachable)
+                sent = number + unknown
                 names = [doing for doing, _step in steps]
                 parts = (
                     ("Done before that", [*already, *names[:number]] or ["nothing"]),

@@ -15,6 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
     OWN_SELECTOR,
     class_state,
+    pod_selector,
     pod_trouble,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.policies import (
@@ -62,7 +63,7 @@ def _troubles(kube: Kube, entry: t.Mapping[str, t.Any], daemon_set: t.Optional[J
             "namespace": daemon_set["metadata"]["namespace"],
             "daemon_set": daemon_set["metadata"]["name"],
         }
-        selector = _selector(daemon_set)
+        selector = pod_selector(daemon_set)
     else:
         selector = f"{OWN_SELECTOR},app.kubernetes.io/instance={entry['name']}"
     space = f"/api/v1/namespaces/{entry['namespace']}"
@@ -78,9 +79,17 @@ def _troubles(kube: Kube, entry: t.Mapping[str, t.Any], daemon_set: t.Optional[J
     return words
 
 
-def _selector(daemon_set: t.Mapping[str, t.Any]) -> str:
-    labels = daemon_set["spec"]["selector"]["matchLabels"]
-    return ",".join(f"{key}={labels[key]}" for key in sorted(labels))
+def _silent(reasons: t.Sequence[str], daemon_set: t.Optional[Json]) -> list[str]:
+    """What to do where all Pods are ready, and nodes offer nothing. reasons: as class_state() gives them."""
+    if daemon_set is None or not all("allocatable is 0, not" in reason for reason in reasons):
+        return []
+    place = (
+        f"kubectl -n {daemon_set['metadata']['namespace']} rollout restart daemonset {daemon_set['metadata']['name']}"
+    )
+    return [
+        "its Pods are ready all the same: their logs say whether they see a device. A plugin that sees one offers nothing where another of "
+        f"this resource has ended after it had started, and taken their socket away: {place}"
+    ]
 
 
 def _made_by_operator(
@@ -104,7 +113,7 @@ def _made_by_operator(
     reasons = policy_state(found, section, config_map, shown) + node_labels_missing(nodes, names)
     if daemon_set is not None and config_map is not None:
         path = f"/api/v1/namespaces/{daemon_set['metadata']['namespace']}/pods"
-        pods = kube.list(path, "list Pods", labelSelector=_selector(daemon_set))
+        pods = kube.list(path, "list Pods", labelSelector=pod_selector(daemon_set))
         restart = old_pods(daemon_set, config_map, pods)
         reasons += [restart] if restart else []
     return reasons, daemon_set
@@ -132,4 +141,4 @@ def wait_for_class(
         return reasons + class_state(daemon_set, nodes, entry)
 
     reasons, waited = wait_until_right(look, patience, between)
-    return (reasons + _troubles(kube, entry, daemon_set) if reasons else []), waited
+    return (reasons + (_troubles(kube, entry, daemon_set) or _silent(reasons, daemon_set)) if reasons else []), waited

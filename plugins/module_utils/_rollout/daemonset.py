@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.dns import SUBDOMAIN, SUBDOMAIN_LIMIT
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DIGESTS
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import first_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import is_true
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import engine_defaults
@@ -37,6 +38,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import 
 )
 
 __all__ = [
+    "cdi_warnings",
     "check_places",
     "check_settings",
     "class_labels",
@@ -368,13 +370,28 @@ def class_resources(entry: Class) -> dict[str, int]:
     return {f"{pool['resourcePrefix'] or 'rdma'}/{pool['resourceName']}": pool["rdmaHcaMax"] for pool in pools}
 
 
+def cdi_warnings(plan: Plan, settings: t.Mapping[str, t.Any]) -> list[str]:
+    """What Pods do not get where a device plugin names their devices by CDI, on nodes that have several resources.
+
+    Both plugins do it in an annotation that is called the same for every resource (CreateContainerAnnotations() of pkg/cdi), and of
+    those of one name the kubelet gives a container the first alone (pkg/kubelet/cm/devicemanager/pod_devices.go).
+    """
+    several = [slug for slug, _group, entry, _path in rendered_classes(plan) if len(entry["pools"]) > 1]
+    if not several or not is_true(settings.get("cdi", False)):
+        return []
+    return [
+        f"rdma_rollout.cdi: on nodes of class {first_of(several, 5)}, a container that asks for several rails gets the devices of one of them only: "
+        "the plugin names those of each in an annotation of the same name, of which the kubelet keeps the first. Without cdi it gets all"
+    ]
+
+
 def rollout_request(
     plan: Plan,
     settings: t.Mapping[str, t.Any],
     inventory_groups: t.Iterable[str] = (),
     allow_unusable: bool = False,
 ) -> Json:
-    """What the rollout of a plan asks of a cluster: {objects, nodes, classes, keep, inventory, place}.
+    """What the rollout of a plan asks of a cluster: {objects, nodes, classes, keep, inventory, place, warnings}.
 
     objects: in the order in which they are to be applied. nodes: {node: class}. classes: [{name, group, daemon_set, namespace, nodes,
     resources: {resource: count on each node}}]. keep: groups (as in GROUP_LABEL) that stay as they are
@@ -404,6 +421,7 @@ def rollout_request(
         "keep": keep,
         "inventory": inventory_value(settings),
         "place": settings["namespace"],
+        "warnings": cdi_warnings(whole, settings),
     }
 
 
@@ -417,8 +435,10 @@ def label_scope(plan: Plan, settings: t.Mapping[str, t.Any], inventory: t.Mappin
     return node_scope(hosts, plan.get("remove") or (), settings.get("node_names") or {}, plan.get("removed") or ())
 
 
-def label_scripts(plan: Plan) -> dict[str, str]:
+def label_scripts(plan: Plan, names: t.Optional[t.Mapping[str, str]] = None) -> dict[str, str]:
     """Shell scripts by relative path (``GROUP/CLASS-labels.sh``) that label the nodes of each class, one line a node.
+
+    names: of nodes whose name differs from their host's.
 
     A DaemonSet runs on no node before its nodes have the label. A host whose name in the inventory cannot be that of a node
     is a comment, and makes the script end with an error: its node has to be labelled by hand. Names are quoted always.
@@ -428,13 +448,14 @@ def label_scripts(plan: Plan) -> dict[str, str]:
         lines = [
             "#!/bin/sh",
             f"# app.kubernetes.io/managed-by: {MANAGED_BY}",
-            f"# Labels the nodes of class {slug}. Hosts of the inventory stand for nodes of the same name.",
+            f"# Labels the nodes of class {slug}. Hosts of the inventory stand for nodes of the same name, or those of node_names.",
             "set -eu",
         ]
         others = []
         for host in entry["hosts"]:
-            if _is_node_name(host):
-                lines.append(f"kubectl label node '{host}' '{CLASS_LABEL}={slug}' --overwrite")
+            node = str((names or {}).get(host, host))
+            if _is_node_name(node):
+                lines.append(f"kubectl label node '{node}' '{CLASS_LABEL}={slug}' --overwrite")
             else:
                 # as JSON: a name with a line break in it stays inside its comment
                 others.append(f"# {json.dumps(host)} cannot be the name of a node: label its node by hand")

@@ -36,10 +36,13 @@ __all__ = [
     "describe",
     "explain",
     "has_ended",
+    "instance_of",
+    "inventory_of",
     "label_changes",
     "lost_labels",
     "other_managers",
     "pod_security_labels",
+    "pod_selector",
     "pod_trouble",
     "quantity",
     "removals",
@@ -102,20 +105,32 @@ def pod_security_labels(namespace: t.Mapping[str, t.Any]) -> list[str]:
     return sorted(found)
 
 
+def instance_of(item: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """The class that an object is made for; None for one of no class."""
+    return t.cast("t.Optional[str]", (item["metadata"].get("labels") or {}).get("app.kubernetes.io/instance"))
+
+
+def inventory_of(item: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """The inventory that an object says it is of, as in INVENTORY_LABEL. Others have sections of a NicClusterPolicy, which has none of our labels."""
+    told = item["metadata"].get("annotations" if item.get("kind") == "NicClusterPolicy" else "labels") or {}
+    return t.cast("t.Optional[str]", told.get(INVENTORY_LABEL))
+
+
+def pod_selector(daemon_set: t.Mapping[str, t.Any]) -> str:
+    """The label selector of the Pods of a DaemonSet."""
+    labels = daemon_set["spec"]["selector"]["matchLabels"]
+    return ",".join(f"{key}={labels[key]}" for key in sorted(labels))
+
+
 def stranger(item: t.Mapping[str, t.Any], inventory: str) -> t.Optional[str]:
     """Whose an object is in place of ours, in words; None when it is ours. inventory: as in INVENTORY_LABEL."""
-    metadata = item["metadata"]
     if not applied_by_us(item):
         names = sorted({str(entry.get("manager")) for entry in _managers(item)})
         return f"made by {', '.join(names) or 'somebody else'}"
-    if item.get("kind") == "NicClusterPolicy":
-        # others have sections of it, too, so that it has none of our labels
-        found = (metadata.get("annotations") or {}).get(INVENTORY_LABEL)
-    else:
-        labels = metadata.get("labels") or {}
-        if labels.get("app.kubernetes.io/managed-by") != MANAGED_BY:
-            return "without our label app.kubernetes.io/managed-by"
-        found = labels.get(INVENTORY_LABEL)
+    labels = item["metadata"].get("labels") or {}
+    if item.get("kind") != "NicClusterPolicy" and labels.get("app.kubernetes.io/managed-by") != MANAGED_BY:
+        return "without our label app.kubernetes.io/managed-by"
+    found = inventory_of(item)
     if found is None:
         return "rolled out by an earlier version, which named no inventory"
     return None if found == inventory else f"of inventory '{found}'"

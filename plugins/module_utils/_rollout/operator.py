@@ -29,6 +29,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
+    cdi_warnings,
     class_labels,
     class_resources,
     inventory_value,
@@ -604,9 +605,9 @@ def operator_request(
     inventory_groups: t.Iterable[str] = (),
     allow_unusable: bool = False,
 ) -> Json:
-    """What the rollout of a plan by the operator asks of a cluster: {objects, nodes, classes, keep, inventory, place}, as rollout_request().
+    """What the rollout of a plan by the operator asks of a cluster: {objects, nodes, classes, keep, inventory, place, warnings}, as rollout_request().
 
-    And warnings: what its admission webhook will not take. reload_objections as reload_objections(), and reload_undrained: whether the driver
+    warnings also has what its admission webhook will not take. reload_objections as reload_objections(), and reload_undrained: whether the driver
     may leave nodes that are not drained.
     And namespace: the object of the operator's own, whose Pods are privileged; None when the settings name none.
     A class has {name, group, policy: {kind, name, section, nodes}, nodes, resources, node_resources}: the number of nodes on which
@@ -647,7 +648,7 @@ def operator_request(
     opened = bool(place) and opens_namespace(settings.get("pod_security"), str(place))
     return {
         "objects": ordered,
-        "warnings": _webhook_objections(ordered),
+        "warnings": [*_webhook_objections(ordered), *cdi_warnings(whole, settings)],
         "nodes": {node: each["name"] for each in classes for node in each["nodes"]},
         "classes": classes,
         "keep": keep,

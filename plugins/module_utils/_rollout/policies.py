@@ -31,6 +31,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
 
 __all__ = [
     "NIC_LABEL",
+    "PLUGIN_SECTIONS",
     "POLICY_KINDS",
     "STATE_LABEL",
     "WAIT_LABEL",
@@ -55,7 +56,8 @@ __all__ = [
 Json = t.Dict[str, t.Any]
 
 POLICY_KINDS = ("NicClusterPolicy", "NicNodePolicy")
-_SECTIONS = ("ofedDriver", RDMA_SECTION, SRIOV_SECTION)
+PLUGIN_SECTIONS = (RDMA_SECTION, SRIOV_SECTION)
+_SECTIONS = ("ofedDriver", *PLUGIN_SECTIONS)
 # Fields of a NicClusterPolicy that reach the components of everybody.
 _SHARED_FIELDS = ("nodeAffinity", "tolerations")
 # The operator's names for its parts (pkg/state, status.appliedStates and status.conditions), and the label of what they make.

@@ -18,6 +18,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes impor
     opened_by_systems,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.endings import (
+    Ending,
+    of_class,
+    of_policies,
+    wait_until_ended,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     CLASS_LABEL,
     DRANET_NAME,
@@ -31,6 +37,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     class_groups,
     comparable,
     describe,
+    instance_of,
+    inventory_of,
     label_changes,
     lost_labels,
     pod_security_labels,
@@ -40,6 +48,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     strays_in_words,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.policies import (
+    PLUGIN_SECTIONS,
     POLICY_KINDS,
     PolicyConflict,
     Retreat,
@@ -67,6 +76,25 @@ __all__ = ["Rollout"]
 _WEBHOOK_TRIES, _WEBHOOK_PAUSE = 20, 0.5
 
 
+def _has_plugin(item: Json) -> bool:
+    """Whether a device plugin goes at once with an object. With the operator's driver it does not: the next one waits for a driver."""
+    spec = item.get("spec") or {}
+    return item["kind"] == "DaemonSet" or (item["kind"] == "NicNodePolicy" and DRIVER_SECTION not in spec)
+
+
+def _plugins_of(each: Retreat) -> list[str]:
+    """The device plugins of the NicClusterPolicy that go with our part of it."""
+    if each.how == "whole":
+        return [*PLUGIN_SECTIONS]
+    if each.how == "sections":
+        return [section for section in PLUGIN_SECTIONS if section in each.sections]
+    return [section for section in PLUGIN_SECTIONS if field_owners(each.item, section) == {FIELD_MANAGER}]
+
+
+def _place(item: Json) -> t.Optional[str]:
+    return t.cast("t.Optional[str]", item["metadata"].get("namespace"))
+
+
 class Rollout(Changes):
     """look, rehearse, perform: in this order. Only the last one changes anything."""
 
@@ -84,6 +112,10 @@ class Rollout(Changes):
         self._left_by_drivers: list[str] = []
         self._left: dict[str, t.Optional[Json]] = {}
         self._old_labels: dict[str, t.Optional[str]] = {}
+        # objects with a plugin that stay as they are, or change
+        self._staying: list[Json] = []
+        # classes of which nodes get another plugin
+        self._handed_on: set[t.Optional[str]] = set()
 
     # look
 
@@ -96,9 +128,12 @@ class Rollout(Changes):
         self._look_for_strangers()
         self._insist_on_one_offer(set(nodes.values()))
         existing = self._own(objects)
+        self._insist_on_own_classes(existing, set(nodes.values()))
         self._groups = {**served_groups(self._cluster_policy), **class_groups(existing)}
         self._gone, warnings = removals(existing, objects, keep, self.inventory, self.adopt)
         self.warnings += warnings
+        leaving = {describe(item) for item in self._gone}
+        self._staying = [item for item in existing if _has_plugin(item) and describe(item) not in leaving]
         self._look_at_namespaces(existing)
         ours = self.adopt or not self._cluster_policy or not stranger(self._cluster_policy, self.inventory)
         try:
@@ -112,7 +147,7 @@ class Rollout(Changes):
                 raise KubeError(f"Nothing was changed. {effects}.")
         present = self.kube.list("/api/v1/nodes", "list nodes", metadata_only=True)
         labels = {item["metadata"]["name"]: item["metadata"].get("labels") or {} for item in present}
-        gone = {item["metadata"]["labels"].get("app.kubernetes.io/instance", "") for item in self._gone}
+        gone = {str(instance_of(item) or "") for item in self._gone}
         if ours and (self._retreats or any(item["kind"] == "NicClusterPolicy" for item in objects)):
             gone |= cluster_classes(self._cluster_policy)
         self.labels, missing = label_changes(labels, nodes, gone)
@@ -124,6 +159,8 @@ class Rollout(Changes):
                 f"{self.kube.server} has: {some(labels) or 'no node'}"
             )
         self._old_labels = {name: labels[name].get(CLASS_LABEL) for name in self.labels}
+        moved = {self._old_labels[name] for name, value in self.labels.items() if value is not None}
+        self._handed_on = {*nodes.values(), *moved}
         self._nodes = {item["metadata"]["name"]: item for item in present if item["metadata"]["name"] in self.labels}
         self._left_by_drivers = left_nodes(self._driver_policies(), labels, self.labels)
 
@@ -208,12 +245,29 @@ class Rollout(Changes):
         found = self.kube.list(
             "/apis/apps/v1/daemonsets", "list DaemonSets", metadata_only=True, labelSelector=selector
         )
-        served = {str((item["metadata"].get("labels") or {}).get("app.kubernetes.io/instance")) for item in found}
-        both = sorted(served & set(classes))
+        both = sorted({str(instance_of(item)) for item in found} & set(classes))
         if both:
             raise KubeError(
                 f"Nothing was changed. DRANET serves {some(both)}, and the device plugin would offer the same functions to Pods",
                 remedy="Take DRANET out of these classes first (README of the role dra), or roll them out with rdma_rollout.engine: dra",
+            )
+
+    def _insist_on_own_classes(self, existing: t.Iterable[Json], classes: t.Collection[str]) -> None:
+        """Raises KubeError where another inventory has a class of that name: the nodes of both would have one label, and the plugins of both."""
+        carriers = [item for item in existing if item["kind"] != "ConfigMap" and instance_of(item) in classes]
+        policy = self._cluster_policy
+        # with adopt, it makes way for what comes
+        if not self.adopt and not cluster_classes(policy).isdisjoint(classes):
+            carriers.append(t.cast(Json, policy))
+        # what is taken over is of this inventory from then on
+        ours = {describe(item) for item in self._objects} if self.adopt else set()
+        theirs = {describe(item): inventory_of(item) for item in carriers if describe(item) not in ours}
+        others = [f"{name} (inventory '{own}')" for name, own in theirs.items() if own not in (None, self.inventory)]
+        if others:
+            raise KubeError(
+                f"Nothing was changed. Classes of this inventory ('{self.inventory}') are called like those of another one: {some(others)}. Their "
+                f"nodes would have the same label {CLASS_LABEL}, and the device plugins of both",
+                remedy="Rename the group in one of the two inventories. To take them over, roll out where they are with rdma_rollout.adopt: true",
             )
 
     def _shared(self, item: Json, before: t.Optional[Json]) -> bool:
@@ -323,7 +377,72 @@ class Rollout(Changes):
 
     def _first(self) -> list[t.Any]:
         """What has to go before anything comes."""
-        return [*self._retreats, *(item for item in self._gone if goes_first(item, self._objects))]
+        return [*self._retreats, *self._early()]
+
+    def _early(self) -> list[Json]:
+        """Objects that go before anything comes: another kind of carrier, and plugins of which nodes get another one (endings.py).
+
+        DaemonSets come last: of a run that is killed, they tell the next one where to look for the rest (_own()).
+        """
+        looked_at = {*(item["metadata"].get("namespace") for item in self._objects), self.place}
+        found = [
+            item
+            for item in self._gone
+            if goes_first(item, self._objects)
+            or (self._is_handed_on(item) and (_has_plugin(item) or _place(item) not in looked_at))
+        ]
+        return sorted(found, key=lambda item: item["kind"] == "DaemonSet")
+
+    def _is_handed_on(self, item: Json) -> bool:
+        """Whether nodes of the class of an object get another plugin."""
+        name = instance_of(item)
+        return name is not None and name in self._handed_on
+
+    def _ending_steps(self, early: t.Sequence[Json], before_each: t.Callable[[], None]) -> list[Step]:
+        """Wait for the Pods of DaemonSets that have gone, also those that a killed run has removed: their ConfigMaps are left."""
+        gone = [item for item in early if item["kind"] == "DaemonSet"]
+        gone += [item for item in self._gone if item["kind"] == "ConfigMap" and self._is_handed_on(item)]
+        leaving: list[tuple[Json, t.Collection[str], t.Optional[frozenset[str]]]] = [
+            (item, PLUGIN_SECTIONS, None) for item in early if item["kind"] in POLICY_KINDS
+        ]
+        if self._objects:
+            leaving += [(each.item, _plugins_of(each), None) for each in self._retreats]
+        endings = [of_class(str(_place(item)), str(instance_of(item))) for item in gone if instance_of(item)]
+        return self._waiting(
+            endings + of_policies(self.kube, leaving), {instance_of(item) for item in gone}, before_each
+        )
+
+    def _moving_steps(self, before_each: t.Callable[[], None]) -> list[Step]:
+        """Take nodes out of classes that stay, where they go to others, and wait for the plugins that end there."""
+        moving: dict[str, list[str]] = {}
+        for node, value in self.labels.items():
+            if value is not None and self._old_labels[node]:
+                moving.setdefault(str(self._old_labels[node]), []).append(node)
+        left = [
+            (item, frozenset(moving[str(instance_of(item))])) for item in self._staying if instance_of(item) in moving
+        ]
+        endings = [
+            of_class(str(_place(item)), str(instance_of(item)), nodes)
+            for item, nodes in left
+            if item["kind"] == "DaemonSet"
+        ]
+        leaving = [(item, PLUGIN_SECTIONS, nodes) for item, nodes in left if item["kind"] in POLICY_KINDS]
+        steps = [
+            (f"take node {node} out of its class", functools.partial(self._label, node, {CLASS_LABEL: None}, False))
+            for node in sorted({node for _item, nodes in left for node in nodes})
+        ]
+        return steps + self._waiting(
+            endings + of_policies(self.kube, leaving), [instance_of(item) for item, _nodes in left], before_each
+        )
+
+    def _waiting(
+        self, endings: t.Sequence[Ending], classes: t.Iterable[t.Optional[str]], before_each: t.Callable[[], None]
+    ) -> list[Step]:
+        if not endings:
+            return []
+        words = some(name for name in {*classes} if name) or "policies"
+        step = functools.partial(wait_until_ended, self.kube, [*dict.fromkeys(endings)], before_each)
+        return [(f"wait until the plugins of {words} have ended", step)]
 
     def _retreat_steps(self, dry_run: bool) -> list[Step]:
         """How we leave the NicClusterPolicy. What is left of it is kept for the diff."""
@@ -354,17 +473,21 @@ class Rollout(Changes):
         patiently(step, lambda exc: webhook_will_agree(str(exc), self._first()), 1 + _WEBHOOK_TRIES, _WEBHOOK_PAUSE)
 
     def perform(self, before_each: t.Callable[[], None] = lambda: None, already: t.Sequence[str] = ()) -> None:
-        """Do it: what is in the way, objects, labels, namespaces, then removals. When one fails nevertheless, the error says what has been done and what not.
+        """Do it: what is in the way, objects, labels, namespaces (first, if anything is in the way), then removals.
+
+        When one fails nevertheless, the error says what has been done and what not.
 
         before_each: is called before each change, and stops all of it with a KubeError. already: what was done before that.
         """
-        early = [item for item in self._gone if goes_first(item, self._objects)]
-        steps = self._retreat_steps(dry_run=False) + self._removal_steps(early, dry_run=False) + self._apply_steps()
-        # DaemonSets are there before nodes change classes, so that a node is without a plugin for as short as can be
-        late = [item for item in self._gone if item not in early]
+        early, closing = self._early(), self._closing_steps(dry_run=False)
+        steps = self._retreat_steps(dry_run=False)
         # A namespace is looked at as long as something of ours is in it: whoever is killed between the last two leaves no open one behind.
         # Pods that run there run on.
-        steps += self._node_steps(dry_run=False) + self._closing_steps(dry_run=False)
+        steps += (closing if early else []) + self._removal_steps(early, dry_run=False)
+        steps += self._ending_steps(early, before_each) + self._apply_steps()
+        # DaemonSets are there before nodes change classes, so that a node is without a plugin for as short as can be
+        late = [item for item in self._gone if item not in early]
+        steps += self._moving_steps(before_each) + self._node_steps(dry_run=False) + ([] if early else closing)
         steps += self._removal_steps(late, dry_run=False)
         patient = [(doing, functools.partial(self._patiently, step)) for doing, step in steps]
         self._perform(patient, before_each, already)

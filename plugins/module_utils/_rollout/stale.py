@@ -61,9 +61,13 @@ class Stale:
             try:
                 return self._patch(name, dry_run)
             except KubeError as exc:
-                if exc.code != 409 or not left:
+                if exc.code not in (404, 409) or not left:
                     raise
-            self.nodes[name] = self.kube.request("GET", "/api/v1/nodes/" + name, "read node " + name)
+            node = self.kube.find("/api/v1/nodes/" + name, "read node " + name)
+            if node is None:
+                # it has left the cluster, and all of its resources with it
+                return None
+            self.nodes[name] = node
             self._judge(name)
             if name not in self.removable:
                 return None

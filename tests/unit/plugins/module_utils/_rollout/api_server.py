@@ -26,6 +26,7 @@ class Server(Kube):
 
     def __init__(self, *objects: Json) -> None:
         self.server, self.source = "https://api.example", "a test"
+        self.warnings = []
         self._kinds: dict[str, dict[str, tuple[str, bool]]] = {}
         self.served = copy.deepcopy(SERVED)  # type: ignore[assignment]
         self.items: dict[str, Json] = {}
@@ -67,13 +68,15 @@ class Server(Kube):
         self.items[path]["metadata"]["resourceVersion"] = str(self._count)
 
     def request(  # type: ignore[override]
-        self, method: str, path: str, doing: str, query: t.Any = (), body: t.Any = None, *_more: str, **_headers: str
+        self, method: str, path: str, doing: str, query: t.Any = (), body: t.Any = None, *_more: str, **headers: str
     ) -> Json:
         if path in self.refusals:
             self.refused.append(doing)
             raise self.refusals[path]
         if method == "GET":
-            return self._answer_of(path, doing, dict(query))
+            answer = self._answer_of(path, doing, dict(query))
+            bare = "PartialObjectMetadata" in headers.get("accept", "")
+            return {"items": [self._listed(item, bare) for item in answer["items"]]} if "items" in answer else answer
         body = json.loads(body) if isinstance(body, str) else body
         dry_run = ("dryRun", "All") in list(query) or "dryRun" in body
         if self.before_change is not None and not dry_run:
@@ -91,6 +94,14 @@ class Server(Kube):
             return copy.deepcopy(self.items[path])
         found = [item for place, item in self.items.items() if self._is_in(path, place) and self._fits(item, query)]
         return {"items": copy.deepcopy(found)}
+
+    @staticmethod
+    def _listed(item: Json, metadata_only: bool) -> Json:
+        """An object as a list has it: without its kind, where no definition brings that."""
+        if metadata_only:
+            return {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": item["metadata"]}
+        own = any(item.get("kind") in kinds for kinds in SERVED.values())
+        return {key: value for key, value in item.items() if not own or key not in ("apiVersion", "kind")}
 
     @staticmethod
     def _is_in(path: str, place: str) -> bool:
@@ -131,6 +142,8 @@ class Server(Kube):
             return self.items[holder] if dry_run else self._deleted(holder)
         if holder != path:
             return self._merged(holder, body["status"], dry_run)
+        if "kind" not in body:
+            return self._labelled(holder, body["metadata"]["labels"], dry_run)
         kept = copy.deepcopy(self.items)
         metadata = {key: value for key, value in body["metadata"].items() if key != "resourceVersion"}
         after = self.put({**body, "metadata": metadata}, FIELD_MANAGER)
@@ -146,6 +159,16 @@ class Server(Kube):
         metadata.setdefault("deletionTimestamp", "2026-01-01T00:00:00Z")
         self.report(path)
         return self.items[path]
+
+    def _labelled(self, path: str, labels: Json, dry_run: bool) -> Json:
+        """A merge patch of the labels of a node: what is None goes."""
+        item = copy.deepcopy(self.items[path])
+        whole = {**(item["metadata"].get("labels") or {}), **labels}
+        item["metadata"]["labels"] = {name: value for name, value in whole.items() if value is not None}
+        if not dry_run:
+            self.items[path] = item
+            self.report(path)
+        return item
 
     def _merged(self, path: str, status: Json, dry_run: bool) -> Json:
         """A merge patch of the status of a node: what is None goes."""

@@ -303,6 +303,11 @@ def test_what_is_to_go_and_is_being_deleted_is_fine() -> None:
 
 GONE = Unreachable("cannot do it: no answer.")
 REFUSED = KubeError("cannot do it: forbidden.", 403)
+LATE = KubeError("cannot do it: timed out.", 504)
+STUCK = KubeError("cannot do it: etcdserver: request timed out.", 500)
+BUSY = KubeError("cannot do it: busy.", 503)
+# it is asked before anything is written
+UNASKED = KubeError("cannot do it: failed calling webhook.", 500)
 AGAIN = "Run again: what is done is not done twice."
 
 
@@ -326,6 +331,27 @@ AGAIN = "Run again: what is done is not done twice."
             f"cannot do it: no answer. Done before that: nothing. Not known: step 0. Not done: step 1, step 2. {AGAIN}",
         ),
         (GONE, 2, [], f"cannot do it: no answer. Done before that: step 0, step 1. Not known: step 2. {AGAIN}"),
+        # by etcd, after the API server has given up
+        (
+            LATE,
+            0,
+            [],
+            f"cannot do it: timed out. Done before that: nothing. Not known: step 0. Not done: step 1, step 2. {AGAIN}",
+        ),
+        (
+            LATE,
+            1,
+            [],
+            f"cannot do it: timed out. Done before that: step 0. Not known: step 1. Not done: step 2. {AGAIN}",
+        ),
+        (
+            STUCK,
+            1,
+            [],
+            f"cannot do it: etcdserver: request timed out. Done before that: step 0. Not known: step 1. Not done: step 2. {AGAIN}",
+        ),
+        (BUSY, 0, [], "cannot do it: busy. Nothing was changed."),
+        (UNASKED, 0, [], "cannot do it: failed calling webhook. Nothing was changed."),
     ],
 )
 def test_an_error_says_what_was_done_and_what_was_not(
@@ -346,6 +372,14 @@ def test_an_error_says_what_was_done_and_what_was_not(
     assert str(caught.value) == words
     assert caught.value.code == error.code
     assert done == list(range(at))
+
+
+def test_what_is_not_asked_for_since_the_lease_is_not_there_is_not_done() -> None:
+    def lost() -> None:
+        raise GONE
+
+    with pytest.raises(KubeError, match=r"^cannot do it: no answer\. Nothing was changed\.$"):
+        Changes(Server())._perform([("step", lambda: None)], lost, ())
 
 
 # --- small ones ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.class_ready import refusal
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.class_ready import refusal, wait_for_class
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._rollout.api_server import Server
 
 ENTRY = {"name": "c", "nodes": ["n1"], "resources": {"rdma/a": 63}, "node_resources": {"n1": {"rdma/a": 0}}}
 
@@ -35,3 +38,17 @@ def test_what_nodes_can_offer_is_waited_for() -> None:
 )
 def test_what_no_node_can_offer_is_refused(wrong: dict[str, Any], words: str) -> None:
     assert words in (refusal({**ENTRY, **wrong}) or "")
+
+
+@pytest.mark.parametrize(("available", "told"), [(1, True), (0, False)])
+def test_a_plugin_that_is_ready_and_offers_nothing_is_told_how_to_help(available: int, told: bool) -> None:
+    """A plugin of the same resource that has ended after it had started has taken its socket away."""
+    status = {"observedGeneration": 1, "desiredNumberScheduled": 1, "updatedNumberScheduled": 1}
+    node = {"kind": "Node", "metadata": {"name": "n1", "labels": {CLASS_LABEL: "c"}}, "status": {"allocatable": {}}}
+    server = Server(node)
+    metadata = {"name": "d", "namespace": "rdma", "generation": 1}
+    server.put({"kind": "DaemonSet", "metadata": metadata, "status": {**status, "numberAvailable": available}})
+    server.served["/api/v1"]["Event"] = "events"  # type: ignore[call-overload]
+    entry = {**ENTRY, "node_resources": {}, "namespace": "rdma", "daemon_set": "d"}
+    missing, _waited = wait_for_class(server, entry, Patience(0, 1))
+    assert ("kubectl -n rdma rollout restart daemonset d" in missing[-1]) is told

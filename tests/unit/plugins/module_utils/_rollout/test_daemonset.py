@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, INVENTORY_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_request
 from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_config, a_group, a_plan
 
 DEFAULTS = Path(__file__).resolve().parents[5] / "roles" / "device_plugin" / "defaults" / "main.yml"
@@ -126,6 +127,19 @@ def test_the_labels_are_what_the_daemon_set_selects() -> None:
     assert "exit" not in script
 
 
+def test_scripts_label_nodes_by_the_names_that_they_have() -> None:
+    """Of two hosts with the names of each other's node, too: a label on the wrong one brings it the plugin of another class."""
+    value = plan(a=[entry("a", vendors=["a"])], b=[entry("b", vendors=["b"])])
+    for name, host in (("a", "n1"), ("b", "not a node")):
+        value["groups"][name]["classes"][0]["hosts"] = [host]
+    scripts = label_scripts(value, {"n1": "n2", "not a node": "n1"})
+    lines = [line for script in scripts.values() for line in script.splitlines()]
+    assert [line for line in lines if line.startswith(("kubectl", "exit"))] == [
+        f"kubectl label node 'n2' '{CLASS_LABEL}=a' --overwrite",
+        f"kubectl label node 'n1' '{CLASS_LABEL}=b' --overwrite",
+    ]
+
+
 @given(st.text(min_size=1, max_size=80))
 def test_no_name_of_a_host_is_more_than_a_word_of_a_script(name: str) -> None:
     value = plan(g=[entry("g", vendors=["15b3"])])
@@ -183,6 +197,21 @@ def test_what_the_rollout_of_a_plan_asks_for() -> None:
         "resources": {"rdma/rdma_x": 5},
     }
     assert request["keep"] == ["all"]
+
+
+RAILS = [{"resource": f"rdma/r{rail}", "rail": rail, "selectors": {"ifNames": [f"eth{rail}"]}} for rail in (1, 2)]
+
+
+@pytest.mark.parametrize("cdi", [True, "yes", False])
+def test_cdi_with_several_rails_is_warned_of(cdi: bool | str) -> None:
+    """pkg/cdi of the plugin: annotations of all resources have one key, and the kubelet skips those that it has."""
+    value = plan(a=[{**pools("a", "a1"), "pools": RAILS[:1]}], b=[{**pools("b", "b1"), "pools": RAILS}])
+    daemonset = rollout_request(value, {**SETTINGS, "cdi": cdi})
+    operator = operator_request(value, {"version": "26.4.1", "cdi": cdi})
+    assert daemonset["warnings"] == operator["warnings"]
+    assert [text.split(",", maxsplit=1)[0] for text in daemonset["warnings"]] == (
+        ["rdma_rollout.cdi: on nodes of class b"] if cdi else []
+    )
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,19 @@ def test_a_node_that_never_stops_reporting_is_given_up() -> None:
     assert server.written == []
 
 
+@pytest.mark.parametrize("code", [404, 409])
+def test_a_node_that_has_left_the_cluster_has_no_resources(code: int) -> None:
+    """An autoscaler takes one while a removal goes from node to node; the API server says that it is not there, or is another."""
+    server = Server(*(node(name, {"rdma/a": "0"}) for name in ("n1", "n2")))
+    stale = Stale(server, ["rdma/a"], [])
+    del server.items[N1]
+    server.refusals[f"{N1}/status"] = KubeError("not there", code)
+    before = stale.listed()
+    stale.perform()
+    assert server.written == ["remove rdma/a from node n2"]
+    assert (stale.left(before), stale.returned()) == ({}, {})
+
+
 def test_a_refusal_that_no_second_look_mends_is_told_at_once() -> None:
     server = Server(node("n1", {"rdma/a": "0"}))
     stale = Stale(server, ["rdma/a"], [])
