@@ -18,6 +18,7 @@ import typing as t
 import zlib
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.patience import patiently
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.blocks import blocks_given_twice
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.brief import label_pairs, line_pair
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import (
     RECORD,
@@ -211,10 +212,17 @@ class SystemRollout(Changes):
         self._before = [self._found(item) for item in marked]
         self._look_for_strangers()
         self._look_for_leftovers(kinds, set(keep), None)
+        self._look_for_blocks_given_twice()
         spaces += self._look_at_namespaces(spaces)
         if asked:
             last = self._new_record(kinds, named, identities, lines, spaces)
             self._last_record = last if last != marked[0] else None
+
+    def _look_for_blocks_given_twice(self) -> None:
+        twice = list(blocks_given_twice(zip(self._objects, self._before), self._gone))
+        if twice:
+            more = f" (and {len(twice) - 3} more pools)" if len(twice) > 3 else ""
+            raise KubeError("Nothing was changed. " + " | ".join(twice[:3]) + more)
 
     def _look_at_groups(self, kinds: t.Iterable[tuple[str, str]], only: set[str], nodes: t.Collection[str]) -> None:
         """What is of groups: their objects, and labels of nodes that are theirs, or in one of their classes."""

@@ -48,7 +48,8 @@ SYSTEMS = (
     System("dra", "rdma_rollout", False, ("device_plugin",), ("served", "nodes", "drivers", "claims")),
     # its driver is built against the OFED that the Network Operator may bring
     System("gpu_operator", "rdma_gpu_operator", False, ("device_plugin",), ("installed", "rollout")),
-    System("compute_domain", "rdma_compute_domain", True, (), _OF_GPUS),
+    # where DRANET serves nodes, they have its label
+    System("compute_domain", "rdma_compute_domain", True, (), (*_OF_GPUS, "rollout")),
     # Pods ask for what a device plugin offers, and pools are for the nodes that it labels
     System(
         "secondary_network",
@@ -57,8 +58,8 @@ SYSTEMS = (
         ("device_plugin",),
         ("installed", "served", "nodes", "service_cidrs"),
     ),
-    # its Pods select nodes by the labels that the device plugin's rollout sets
-    System("vgpu", "rdma_vgpu", False, ("device_plugin",), (*_OF_GPUS, "hypernodes")),
+    # its Pods select nodes by the labels that the rollout of the device plugin or of DRANET sets
+    System("vgpu", "rdma_vgpu", False, ("device_plugin",), (*_OF_GPUS, "hypernodes", "rollout")),
     System("topology", "rdma_topology", False, ()),
     System("longhorn", "rdma_longhorn", False, (), ("installed", "nodes")),
 )

@@ -17,6 +17,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     NVBANDWIDTH,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, wished_release
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import device_plugin_off, switched_off
@@ -47,6 +48,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domai
     group_workloads,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Request, Site, empty_request
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import dranet_serves
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.mpi_operator import mpi_operator_objects
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored, named
 
@@ -122,7 +124,15 @@ def _gpus_per_node(hosts: t.Sequence[str], site: Site) -> int:
     return max(1, min(counts, default=1))
 
 
-def _settings(group: str, wish: Json, release: Version, site: Site, api_version: t.Optional[str]) -> Settings:
+def _settings(
+    group: str,
+    wish: Json,
+    release: Version,
+    site: Site,
+    api_version: t.Optional[str],
+    rollout: t.Mapping[str, t.Any],
+    cliques: t.Mapping[str, t.Sequence[str]],
+) -> Settings:
     own, hosts = {**defaults_of(VARIABLE, "workloads"), **wish["workloads"]}, site["groups"].get(group) or []
     want = site["wishes"][group].get("rdma_want") or {}
     nccl = own["nccl_image"]
@@ -137,6 +147,15 @@ def _settings(group: str, wish: Json, release: Version, site: Site, api_version:
         nvbandwidth_image=str(own["nvbandwidth_image"] or mirrored(NVBANDWIDTH, site["registry"])),
         nccl_image=None if nccl is None else str(nccl),
         ethernet=want.get("link_layer") == "Ethernet",
+        dranet=frozenset(
+            class_slug(entry["name"])
+            for entry in (site["plan"]["groups"].get(group) or {"classes": []})["classes"]
+            if dranet_serves(rollout, group, entry)
+        ),
+        # of two that are as large, the first
+        clique=max(
+            ((name, len(cliques[name])) for name in sorted(cliques) if name), key=lambda each: each[1], default=None
+        ),
     )
 
 
@@ -191,13 +210,15 @@ def _of_groups(
     release: Version,
     api_version: t.Optional[str],
     nodes: t.Optional[NodeView],
+    rollout: t.Mapping[str, t.Any],
 ) -> None:
     """Adds what is said and made for each group."""
     slugs: dict[str, str] = {}
     for group, wish in wishes.items():
         hosts = sorted(site["groups"].get(group) or [])
         findings = node_findings(group, hosts, site, nodes, wish)
-        settings = _settings(group, wish, release, site, api_version)
+        cliques = cliques_of(hosts, site, nodes) if nodes is not None else {}
+        settings = _settings(group, wish, release, site, api_version, rollout, cliques)
         workloads, warnings = group_workloads(settings, site["plan"]["groups"].get(group))
         twin = slugs.setdefault(group_slug(group), group)
         if twin != group:
@@ -209,7 +230,6 @@ def _of_groups(
         found["warnings"] += [*findings.warnings, *warnings]
         found["workloads"].update(workloads)
         found["images"] += [image for image in (settings.nvbandwidth_image, settings.nccl_image) if image]
-        cliques = cliques_of(hosts, site, nodes) if nodes is not None else {}
         rows = [
             (f"NVLink clique {clique or 'unknown'}", f"group {group}, {named('host', members)}")
             for clique, members in sorted(cliques.items())
@@ -261,12 +281,13 @@ def request(
     served: Served = None,
     nodes: t.Optional[NodeView] = None,
     gpu_operator: t.Optional[t.Mapping[str, t.Any]] = None,
+    rollout: t.Optional[t.Mapping[str, t.Any]] = None,
 ) -> Request:
     """What the groups with rdma_compute_domain ask of the cluster. Nothing where no group has it.
 
     wish: keys of rdma_compute_domain that override those of every group. installed: {Helm release: {chart, version, namespace, values}};
     served: {API group: [versions]}; nodes: {node: {labels, kubelet}}; each None where no cluster was asked. gpu_operator: the wish
-    rdma_gpu_operator, where there is one.
+    rdma_gpu_operator, where there is one. rollout: rdma_rollout.
     """
     found = empty_request("compute_domain")
     wishes = _group_wishes(wish, site)
@@ -288,6 +309,6 @@ def request(
     mpi_problems, mpi_warnings = _mpi_findings(wishes, served)
     found["problems"] += mpi_problems
     found["warnings"] += mpi_warnings
-    _of_groups(found, wishes, site, release, api_version, nodes)
+    _of_groups(found, wishes, site, release, api_version, nodes, rollout or {})
     found["images"] = sorted(set(found["images"]))
     return found

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Group
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, DRA_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug, group_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import policy_name
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_nodes import CLIQUE_LABEL
@@ -46,6 +46,15 @@ class Settings(t.NamedTuple):
     # None: no variants with nccl-tests
     nccl_image: t.Optional[str]
     ethernet: bool
+    # classes, as in labels, that DRANET serves
+    dranet: frozenset[str] = frozenset()
+    # (name, number of hosts) of the largest NVLink clique, where cliques are known
+    clique: t.Optional[tuple[str, int]] = None
+
+    @property
+    def nvlink_nodes(self) -> int:
+        """Nodes of a workload over NVLink, whose Pods are in one clique."""
+        return self.nodes if self.clique is None else min(self.nodes, self.clique[1])
 
 
 def group_slug(group: str) -> str:
@@ -90,14 +99,17 @@ def _gpu_template(name: str, settings: Settings) -> Json:
     }
 
 
-def _affinity(name: str, plan: t.Optional[Group], one_clique: bool) -> Json:
+def _affinity(name: str, settings: Settings, plan: t.Optional[Group], one_clique: bool) -> Json:
     """On the nodes of the group's classes, one Pod a node, and all in one clique where that is what NVLink needs."""
     classes = sorted(class_slug(each["name"]) for each in plan["classes"]) if plan else []
-    expressions: list[Json] = []
-    if classes:
-        expressions.append({"key": CLASS_LABEL, "operator": "In", "values": classes})
-    if one_clique:
-        expressions.append({"key": CLIQUE_LABEL, "operator": "Exists"})
+    labels = {
+        CLASS_LABEL: [slug for slug in classes if slug not in settings.dranet],
+        DRA_LABEL: [slug for slug in classes if slug in settings.dranet],
+    }
+    clique: list[Json] = [{"key": CLIQUE_LABEL, "operator": "Exists"}] if one_clique else []
+    # a node has one of the labels
+    expressions = [[{"key": key, "operator": "In", "values": own}, *clique] for key, own in labels.items() if own]
+    expressions = expressions or ([clique] if clique else [])
     same = {"labelSelector": {"matchLabels": {_WORKLOAD_LABEL: name}}}
     found: Json = {
         "podAntiAffinity": {
@@ -105,7 +117,7 @@ def _affinity(name: str, plan: t.Optional[Group], one_clique: bool) -> Json:
         }
     }
     if expressions:
-        terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": own} for own in expressions]}
         found["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
     if one_clique:
         found["podAffinity"] = {
@@ -150,7 +162,7 @@ def _worker_template(name: str, settings: Settings, plan: t.Optional[Group], wor
         container["securityContext"] = security
     spec: Json = {
         "containers": [container],
-        "affinity": _affinity(name, plan, worker.channel is not None),
+        "affinity": _affinity(name, settings, plan, worker.channel is not None),
         "tolerations": list(_ANY_GPU_TAINT),
         "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
     }
@@ -192,7 +204,7 @@ def _job(
 
 def _injection(name: str, settings: Settings, plan: t.Optional[Group]) -> list[Json]:
     """A domain, and a Pod that shows the channel that it got."""
-    affinity = _affinity(name, plan, True)
+    affinity = _affinity(name, settings, plan, True)
     # alone in its domain
     del affinity["podAffinity"], affinity["podAntiAffinity"]
     container = {
@@ -274,27 +286,43 @@ def _common_environment(plan: t.Optional[Group]) -> tuple[dict[str, str], t.Opti
     return {"NCCL_IB_HCA": "=" + ",".join(common)}, None
 
 
+def _fewer_nodes(settings: Settings) -> t.Iterator[str]:
+    """That workloads over NVLink are for fewer nodes than the others."""
+    if settings.clique is None or settings.nvlink_nodes == settings.nodes:
+        return
+    name, hosts = settings.clique
+    nodes = f"{settings.nvlink_nodes} node{'s' * (settings.nvlink_nodes > 1)}"
+    which = "nvbandwidth, nccl-mnnvl" if settings.nccl_image else "nvbandwidth"
+    yield (
+        f"group {settings.group}: workloads over NVLink ({which}) are for {nodes} and not for {settings.nodes}: their Pods are in one "
+        f"NVLink clique, and the largest of the group ({name}) has {hosts} host{'s' * (hosts > 1)}"
+    )
+
+
 def group_workloads(settings: Settings, plan: t.Optional[Group]) -> tuple[dict[str, list[Json]], list[str]]:
     """({file name: objects}, warnings on what is left out). plan: that of the group, None where it has none.
 
     Files: compute-domain (a channel in a Pod), nvbandwidth, and with an image for it nccl-mnnvl, nccl-infiniband (nccl-roce on
     Ethernet) and nccl-tcp, each with the slug of the group.
     """
-    slug, warnings = group_slug(settings.group), t.cast(list[str], [])
+    slug, warnings = group_slug(settings.group), list(_fewer_nodes(settings))
+    nvlink = settings._replace(nodes=settings.nvlink_nodes)
     network = "roce" if settings.ethernet else "infiniband"
     found = {
         f"compute-domain-{slug}.yaml": _injection(f"compute-domain-{slug}", settings, plan),
-        f"nvbandwidth-{slug}.yaml": _nvbandwidth(f"nvbandwidth-{slug}", settings, plan),
+        f"nvbandwidth-{slug}.yaml": _nvbandwidth(f"nvbandwidth-{slug}", nvlink, plan),
     }
     if settings.nccl_image is None:
         return found, warnings
     environment, why = _common_environment(plan)
+    if settings.dranet:
+        why = "DRANET serves it (rdma_rollout.engine: dra), so that Pods ask for claims and not for a resource"
     for way, word in (("mnnvl", "mnnvl"), ("rdma", network), ("tcp", "tcp")):
         name = f"nccl-{word}-{slug}"
         if way == "rdma" and why:
             warnings.append(f"group {settings.group}: no workload {name}, since {why}")
         else:
-            found[f"{name}.yaml"] = _nccl(name, settings, plan, environment, way)
+            found[f"{name}.yaml"] = _nccl(name, nvlink if way == "mnnvl" else settings, plan, environment, way)
     if settings.ethernet:
         warnings.append(
             f"group {settings.group}: Pods of nccl-roce-{slug} need a network with the ports of the nodes (rdma_networks, or hostNetwork)"

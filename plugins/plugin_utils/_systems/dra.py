@@ -32,6 +32,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import (
     host_problems,
+    names_class,
     served_problems,
     standing_problems,
 )
@@ -154,9 +155,7 @@ def _moved_classes(wish: t.Mapping[str, t.Any], site: Site) -> tuple[list[_Scope
             f"rdma_rollout.classes.names: no class of the groups {', '.join(wanted)} is called {', '.join(unknown)} (there are "
             f"{', '.join(slug for slug, _group, _entry, _nodes in found) or 'none'})"
         )
-    if names:
-        found = [row for row in found if row[0] in names or row[2]["name"] in names]
-    return found, problems
+    return [row for row in found if names_class(wish, row[1], row[2])], problems
 
 
 def _kubelet(slug: str, entry: Class, own: t.Mapping[str, t.Any], site: Site) -> tuple[str, list[str]]:

@@ -18,10 +18,20 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     GROUP_LABEL,
     INVENTORY_LABEL,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import instance_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_select import pools_by_pci
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER, too_long, uplinks
 
-__all__ = ["API_GROUP", "class_of", "host_problems", "served_problems", "standing_problems"]
+__all__ = [
+    "API_GROUP",
+    "class_of",
+    "dranet_serves",
+    "host_problems",
+    "names_class",
+    "served_problems",
+    "standing_problems",
+]
 
 Json = dict[str, t.Any]
 
@@ -43,8 +53,20 @@ def served_problems(served: t.Optional[t.Mapping[str, t.Sequence[str]]]) -> list
     ]
 
 
+def names_class(rollout: t.Mapping[str, t.Any], group: str, entry: Class) -> bool:
+    """Whether rdma_rollout.classes names a class, or the whole group, or nothing. rollout: rdma_rollout."""
+    asked = rollout.get("classes") or {}
+    groups, names = asked.get("groups") or [group], asked.get("names") or [entry["name"]]
+    return group in groups and not {entry["name"], class_slug(entry["name"])}.isdisjoint(names)
+
+
+def dranet_serves(rollout: t.Mapping[str, t.Any], group: str, entry: Class) -> bool:
+    """Whether DRANET is to serve a class, whose nodes have DRA_LABEL then, and offer no resource. rollout: rdma_rollout."""
+    return rollout.get("engine") == "dra" and names_class(rollout, group, entry)
+
+
 def class_of(item: Json) -> str:
-    return str((item["metadata"].get("labels") or {}).get("app.kubernetes.io/instance"))
+    return str(instance_of(item))
 
 
 def _may_be_served(node: str, nodes: t.Mapping[str, Json], selector: t.Mapping[str, str]) -> bool:

@@ -17,6 +17,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     LONGHORN_CHARTS,
     LONGHORN_IMAGES,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import LONGHORN_PATH
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import value_at
@@ -302,6 +303,7 @@ def request(
     there, blocked = upgrade_path((installed or {}).get(RELEASE), release)
     found["problems"] += [*(each for each in wrong if not _said(each, found["problems"])), *blocked]
     found["warnings"] += [*careful, *upgrade_warnings(there, release, given["data_engine"])]
+    found["warnings"] += _path_warnings(given, (installed or {}).get(RELEASE))
     storing, using, _problems = _hosts(given, site)
     distributions = _distributions(site, [*storing, *using])
     kubelet, wrong = _kubelet(distributions)
@@ -330,6 +332,19 @@ def request(
     _add_chart(found, given, site, release, values)
     found["summary"] = _summary(given, release, there, len(names), replicas, taints)
     return found
+
+
+def _path_warnings(wish: Json, installed: t.Optional[t.Mapping[str, t.Any]]) -> t.Iterator[str]:
+    """Longhorn makes a disk of the path only on a node that has no disk (controller/node_controller.go, syncDefaultDisks())."""
+    if not installed:
+        return
+    was = str(value_at(installed, "values.defaultSettings.defaultDataPath") or LONGHORN_PATH)
+    path = str(wish["data_path"])
+    if was.rstrip("/") != path.rstrip("/"):
+        yield (
+            f"{VARIABLE}.data_path is {path}, and was {was.rstrip('/')}: nodes that have a disk of Longhorn keep it, and get none at {path}; add "
+            "it to these nodes in Longhorn (spec.disks of nodes.longhorn.io)"
+        )
 
 
 def _said(problem: str, problems: t.Iterable[str]) -> bool:

@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Group
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.blocks import NV_IPAM
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     CLASS_LABEL,
     GROUP_LABEL,
@@ -30,7 +31,7 @@ __all__ = ["INJECT", "Places", "cni_plugins", "network_objects", "network_wait",
 _NETWORK_VERSION = "k8s.cni.cncf.io/v1"
 # What all CNI plugins named here read, old ones too.
 _CNI_VERSION = "0.3.1"
-_NV_IPAM = "nv-ipam.nvidia.com/v1alpha1"
+_POOLS = f"{NV_IPAM}/v1alpha1"
 _SPIDERPOOL = "spiderpool.spidernet.io/v2beta1"
 _SRIOV = "sriovnetwork.openshift.io/v1"
 INJECT = "cni.spidernet.io/rdma-resource-inject"
@@ -140,7 +141,7 @@ def _nv_pool(network: Network, pool: Pool, group: Group, block: int, places: Pla
     if routes:
         spec["routes"] = [{"dst": route["dst"]} for route in routes]
     metadata = {"name": pool.name, "namespace": places.nv_ipam, "labels": _labels(network)}
-    return {"apiVersion": _NV_IPAM, "kind": "IPPool", "metadata": metadata, "spec": spec}
+    return {"apiVersion": _POOLS, "kind": "IPPool", "metadata": metadata, "spec": spec}
 
 
 def _spider_pool(network: Network, rows: t.Sequence[Attachment], pool: Pool, group: Group) -> Json:

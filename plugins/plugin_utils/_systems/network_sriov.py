@@ -23,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     GROUP_LABEL,
     MANAGED_BY,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug, group_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import NAME_LIMIT, class_slug, group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import daemon_set
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored
@@ -128,6 +128,13 @@ def _planned(
             for resource in shared_resource(group, row.rail):
                 if resource in known:
                     resources[row.rail] = resource + suffix
+    for resource in sorted(set(resources.values())):
+        # what Kubernetes lets a resource be called behind its prefix
+        if len(resource.rpartition("/")[2]) > NAME_LIMIT:
+            found.problem(
+                f"{network.words}: {resource} would be longer than the {NAME_LIMIT} characters behind its prefix that a kubelet takes: give "
+                "the group a shorter rdma_resource.name"
+            )
     if network.wish.get("operator"):
         for resource in sorted(set(resources.values())):
             if network.kind == "hostdevice" and not resource.startswith(_OPERATOR_PREFIX + "/"):

@@ -37,11 +37,13 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
     Site,
     empty_request,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import dranet_serves
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import halted
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.multus import multus_objects
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_checks import check_network
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import (
+    ON_A_NETDEV,
     Attachment,
     Findings,
     Network,
@@ -186,6 +188,7 @@ def _is_planned(network: Network, site: Site, found: Findings) -> bool:
 def _plan(network: Network, site: Site, rollout: t.Mapping[str, t.Any], found: Findings) -> _Planned:
     rows = attachments(network, site, found)
     check_network(network, rows, site, rollout, found)
+    _check_dranet(network, rows, site, rollout, found)
     host_objections(network, rows, site, found)
     pools = make_pools(network, site, found)
     functions = Functions({}, [], [])
@@ -198,6 +201,23 @@ def _plan(network: Network, site: Site, rollout: t.Mapping[str, t.Any], found: F
                 f"{network.words}: no resource of a device plugin is known for {some(lacking)}: name it with resource"
             )
     return _Planned(network, rows, pools, functions)
+
+
+def _check_dranet(
+    network: Network, rows: t.Sequence[Attachment], site: Site, rollout: t.Mapping[str, t.Any], found: Findings
+) -> None:
+    """Functions that DRANET gives to one Pod at a time, each with its netdev, are for no network beside it."""
+    group = site["plan"]["groups"][network.group]
+    served = [entry["name"] for entry in group["classes"] if dranet_serves(rollout, network.group, entry)]
+    netdevs = {port["netdev"] for ports in group["wanted"].values() for port in ports}
+    # others offer what a network names
+    offered = network.wish.get("resource") or network.wish.get("sriov")
+    taken = any(row.master in netdevs for row in rows) if network.kind in ON_A_NETDEV else not offered
+    if served and taken:
+        found.problem(
+            f"{network.words}: DRANET serves {some(served)} (rdma_rollout.engine: dra), and gives each function with its netdev to one Pod: take "
+            f"the network out, or leave {network.group} out of rdma_rollout.classes"
+        )
 
 
 def _standing(networks: t.Iterable[Network], site: Site) -> list[tuple[Network, Pools]]:

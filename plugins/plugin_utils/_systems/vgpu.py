@@ -16,6 +16,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import generation
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, DRA_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import wished_release
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
@@ -30,6 +31,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
     Site,
     empty_request,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import dranet_serves
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.hypernodes import hypernodes as hypernodes_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import halted
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored, named
@@ -126,8 +128,10 @@ def _runtime_class(hosts: t.Sequence[str], site: Site) -> tuple[t.Optional[str],
     return "nvidia" if needs else None, problems
 
 
-def _classes(wish: t.Mapping[str, t.Any], site: Site) -> tuple[list[PluginClass], list[str]]:
-    """(classes of nodes, by the label that the rollout of the device plugin sets on them; what is wrong)."""
+def _classes(
+    wish: t.Mapping[str, t.Any], site: Site, rollout: t.Mapping[str, t.Any]
+) -> tuple[list[PluginClass], list[str]]:
+    """(classes of nodes, by the label that the rollout of the device plugin or of DRANET sets on them; what is wrong)."""
     found: list[PluginClass] = []
     problems: list[str] = []
     stay = halted(site)
@@ -144,7 +148,8 @@ def _classes(wish: t.Mapping[str, t.Any], site: Site) -> tuple[list[PluginClass]
             # all hosts of a class have their kubelets in one directory
             runtime = (site["facts"][seen[0]].get("runtime") or {}) if seen else {}
             root = kubelet_root(runtime.get("distribution"))
-            found.append(PluginClass(class_slug(each["name"]), root, runtime_class, group, len(each["hosts"])))
+            label = DRA_LABEL if dranet_serves(rollout, group, each) else CLASS_LABEL
+            found.append(PluginClass(class_slug(each["name"]), root, runtime_class, group, len(each["hosts"]), label))
     return found, problems
 
 
@@ -262,8 +267,8 @@ def _with_volcano(found: Request, wish: Json, site: Site, installed: t.Mapping[s
     ]
 
 
-def _with_plugin(found: Request, wish: Json, site: Site) -> None:
-    classes, problems = _classes(wish, site)
+def _with_plugin(found: Request, wish: Json, site: Site, rollout: t.Mapping[str, t.Any]) -> None:
+    classes, problems = _classes(wish, site, rollout)
     rows, row_problems = _node_rows(wish, site)
     found["problems"] += list(dict.fromkeys([*problems, *row_problems]))
     image = mirrored(VGPU_PLUGIN, site["registry"])
@@ -293,11 +298,13 @@ def request(
     nodes: t.Optional[NodeView] = None,
     gpu_operator: t.Optional[t.Mapping[str, t.Any]] = None,
     hypernodes: t.Optional[t.Sequence[Json]] = None,
+    rollout: t.Optional[t.Mapping[str, t.Any]] = None,
 ) -> Request:
     """What rdma_vgpu asks of the cluster; nothing with an empty wish.
 
     installed: {Helm release: {chart, version, namespace, values}}; served: {API group: [versions]}; nodes: {node: {labels, kubelet}};
     hypernodes: HyperNodes of ours; each None where no cluster was asked. gpu_operator: the wish rdma_gpu_operator, where there is one.
+    rollout: rdma_rollout.
     """
     found = empty_request("vgpu")
     if not wish:
@@ -312,7 +319,7 @@ def request(
     ]
     found["problems"] += [*_group_problems(full, site), *_gpu_problems(hosts, site)]
     _with_volcano(found, full, site, installed or {})
-    _with_plugin(found, full, site)
+    _with_plugin(found, full, site, rollout or {})
     if full["stop_device_plugin"]:
         found["node_labels"] = {site["node_names"].get(host, host): {_DEVICE_PLUGIN_LABEL: "false"} for host in hosts}
     else:

@@ -33,7 +33,7 @@ _TOLERATIONS: list[Json] = [
 class PluginClass(t.NamedTuple):
     """Nodes that one DaemonSet is for."""
 
-    # the value of CLASS_LABEL on them
+    # the value of their label
     slug: str
     kubelet_root: str
     # name of a RuntimeClass, None where the nodes' default runtime hands GPUs out
@@ -41,6 +41,8 @@ class PluginClass(t.NamedTuple):
     group: str
     # how many there are
     nodes: int
+    # that of the rollout of the device plugin, or of DRANET
+    label: str = CLASS_LABEL
 
 
 def _configuration(wish: t.Mapping[str, t.Any]) -> Json:
@@ -169,7 +171,7 @@ def _daemon_set(
     spec: Json = {
         "serviceAccountName": _NAME,
         "priorityClassName": "system-node-critical",
-        "nodeSelector": {CLASS_LABEL: each.slug},
+        "nodeSelector": {each.label: each.slug},
         "tolerations": [*_TOLERATIONS, *wish["tolerations"]],
         "containers": _containers(image, wish["monitor"]),
         "volumes": _volumes(each.kubelet_root, wish["monitor"]),

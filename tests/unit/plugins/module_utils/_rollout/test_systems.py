@@ -60,6 +60,28 @@ def dranet(group: str) -> Json:
     return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": {}}
 
 
+POOLS = "nv-ipam.nvidia.com/v1alpha1"
+
+
+def pool(name: str, size: int, subnet: str = "192.0.2.0/24") -> Json:
+    spec = {"subnet": subnet, "perNodeBlockSize": size}
+    return {"apiVersion": POOLS, "kind": "IPPool", "metadata": {"name": name, "namespace": "kube-system"}, "spec": spec}
+
+
+def with_pool(cluster: Labelled, given: t.Any) -> None:
+    """A pool of blocks of four addresses, of which nv-ipam has given some to nodes."""
+    cluster.served["/apis/" + POOLS] = {"IPPool": "ippools"}  # type: ignore[index]
+    roll_out(cluster, "secondary_network", pool("fabric", 4))
+    cluster.report(f"/apis/{POOLS}/namespaces/kube-system/ippools/fabric", allocations=given)
+    cluster.asked.clear()
+
+
+GIVEN = [
+    {"nodeName": "n1", "startIP": "192.0.2.1", "endIP": "192.0.2.4"},
+    {"nodeName": "n2", "startIP": "192.0.2.5", "endIP": "192.0.2.8"},
+]
+
+
 def roll_out(cluster: Labelled, system: str, *objects: Json, **options: t.Any) -> SystemRollout:
     rollout = SystemRollout(cluster, system, "kube-system")
     rollout.look(objects, **options)
@@ -146,6 +168,56 @@ def test_a_difference_shows_labels_with_their_nodes(cluster: Labelled) -> None:
     rollout.rehearse()
     shown = next(each for each in rollout.diff() if "ConfigMap" in each["before_header"])
     assert [shown[side]["data"]["labels"] for side in ("before", "after")] == [[f"n1 {LEAF} a"], [f"n1 {LEAF} b"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "subnet", "said"),
+    [
+        (
+            "fabric",
+            8,
+            "192.0.2.0/24",
+            "blocks of 4 addresses that it has given to nodes n1, n2, .* set ipam.block_size .* to 4",
+        ),
+        # of the block of n1, no Pod of another node gets anything
+        ("fabric", 4, "192.0.2.8/29", "has given to node n2, since they do not fit 192.0.2.8/29"),
+        ("fabric-v4", 4, "192.0.2.0/24", "IPPool kube-system/fabric-v4 takes the place of IPPool kube-system/fabric,"),
+    ],
+)
+def test_no_pool_gives_out_addresses_that_pods_of_other_nodes_may_have(
+    cluster: Labelled, name: str, size: int, subnet: str, said: str
+) -> None:
+    with_pool(cluster, GIVEN)
+    with pytest.raises(KubeError, match=f"Nothing was changed. .*{said}"):
+        roll_out(cluster, "secondary_network", pool(name, size, subnet))
+    assert cluster.written == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given"),
+    [
+        (pool("fabric", 4), GIVEN),
+        # what was given is still where blocks are
+        (pool("fabric", 4, "192.0.2.0/23"), GIVEN),
+        # nobody has an address of it
+        (pool("fabric", 8, "198.51.100.0/24"), GIVEN),
+        (pool("other", 8, "198.51.100.0/24"), GIVEN),
+        (pool("fabric", 8), []),
+        (pool("fabric", 8), None),
+        (pool("fabric", 8), [{"nodeName": "n1", "startIP": "x"}, "n2", {"startIP": 7, "endIP": None}]),
+    ],
+)
+def test_a_pool_changes_where_nobody_loses_a_block(cluster: Labelled, wanted: Json, given: t.Any) -> None:
+    with_pool(cluster, given)
+    roll_out(cluster, "secondary_network", wanted)
+    path = f"/apis/{POOLS}/namespaces/kube-system/ippools/{wanted['metadata']['name']}"
+    assert cluster.items[path]["spec"] == wanted["spec"]
+
+
+def test_pools_go_with_their_network(cluster: Labelled) -> None:
+    with_pool(cluster, GIVEN)
+    roll_out(cluster, "secondary_network")
+    assert not [path for path in cluster.items if "ippools" in path]
 
 
 def test_a_group_that_is_listed_before_it_is_served_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -591,6 +591,19 @@ def test_pods_of_one_domain_are_in_one_clique_and_on_nodes_of_the_group() -> Non
         assert '"rdma.fabric/class"' in text
 
 
+@pytest.mark.parametrize(("classes", "served"), [({}, True), ({"groups": ["gb200"]}, True), ({"groups": ["x"]}, False)])
+def test_where_dranet_serves_the_nodes_have_its_label_and_offer_no_resource(classes: Json, served: bool) -> None:
+    found = asked(gb200(workloads=ALL), rollout={"engine": "dra", "classes": classes})
+    text = json.dumps([found["workloads"]["compute-domain-gb200.yaml"], found["workloads"]["nvbandwidth-gb200.yaml"]])
+    assert ('"rdma.fabric/dra"' in text, '"rdma.fabric/class"' in text) == (served, not served)
+    assert ("nccl-infiniband-gb200.yaml" in found["workloads"]) is not served
+    assert [text.split(", since ")[0] for text in found["warnings"]] == (
+        ["group gb200: no workload nccl-infiniband-gb200"] if served else []
+    )
+    around = {**NOTHING_KNOWN, "wishes": {"rdma_rollout": {"engine": "dra", "classes": classes}}}
+    assert request_of("compute_domain", {}, gb200(workloads=ALL), around)["workloads"] == found["workloads"]
+
+
 def test_gpus_are_those_that_every_host_has() -> None:
     site = gb200()
     job = asked(site)["workloads"]["nvbandwidth-gb200.yaml"][-1]
@@ -604,6 +617,47 @@ def test_gpus_are_those_that_every_host_has() -> None:
 def test_more_nodes_than_the_group_has_are_refused() -> None:
     (problem,) = asked(gb200(workloads={"nodes": 3}))["problems"]
     assert "workloads.nodes is 3" in problem
+
+
+def test_workloads_over_nvlink_ask_for_no_more_nodes_than_a_clique_has() -> None:
+    def nodes_of(found: Request) -> dict[str, list[int]]:
+        return {
+            name.removesuffix("-gb200.yaml"): [
+                item["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
+                if item["kind"] == "MPIJob"
+                else item["spec"]["numNodes"]
+                for item in objects
+                if item["kind"] in ("MPIJob", "ComputeDomain")
+            ]
+            for name, objects in found["workloads"].items()
+        }
+
+    site = gb200(workloads=ALL, feature_gates={"IMEXDaemonsWithDNSNames": False, "ComputeDomainCliques": False})
+    whole = {
+        "compute-domain": [1],
+        "nvbandwidth": [2, 2],
+        "nccl-mnnvl": [2, 2],
+        "nccl-infiniband": [2],
+        "nccl-tcp": [2],
+    }
+    assert nodes_of(asked(site)) == whole
+    found = asked(site, nodes=nodes(f"{UUID}.1", f"{UUID}.2"))
+    # the network joins racks, and NVLink does not
+    assert nodes_of(found) == {**whole, "nvbandwidth": [1, 1], "nccl-mnnvl": [1, 1]}
+    jobs = [item for items in found["workloads"].values() for item in items if item["kind"] == "MPIJob"]
+    for job in jobs:
+        (launcher,) = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"]
+        workers = job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
+        assert launcher["args"][launcher["args"].index("-np") + 1] == str(4 * workers)
+    assert found["problems"] == []
+    (warning,) = found["warnings"]
+    assert warning == (
+        "group gb200: workloads over NVLink (nvbandwidth, nccl-mnnvl) are for 1 node and not for 2: their Pods are in one NVLink clique, "
+        f"and the largest of the group ({UUID}.1) has 1 host"
+    )
+    assert asked(site, nodes=None)["workloads"] == asked(site)["workloads"]
+    # nodes of which the clique is not known are a problem of their own
+    assert asked(site, nodes=nodes(None, None))["warnings"] == []
 
 
 def test_names_leave_room_for_those_of_the_pods() -> None:

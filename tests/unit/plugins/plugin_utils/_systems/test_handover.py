@@ -16,6 +16,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.handover impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import RequestError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects import without_devices
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.handover import handover, handover_plan
+from ansible_collections.fabric.rdma.tests.unit.contracts import rollout_settings
 from ansible_collections.fabric.rdma.tests.unit.examples import examples
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import a_site
 
@@ -436,17 +437,7 @@ OURS = [{"manager": "fabric.rdma", "operation": "Apply"}]
 
 
 def planned(site: Any, after: str, drivers: list[Json], **more: Any) -> tuple[list[Any], list[str]]:
-    settings = {
-        "namespace": "rdma",
-        "pod_security": True,
-        "image": "registry.example/plugin:v1",
-        "priority_class": "system-node-critical",
-        "kubelet_root": "/var/lib/kubelet",
-        "tolerations": [],
-        "resources": {},
-        "inventory": "default",
-    }
-    plugin = rollout_request(site["plan"], settings)["objects"]
+    plugin = rollout_request(site["plan"], rollout_settings(inventory="default"))["objects"]
     # what a cluster has is ours unless it says otherwise
     there = []
     for item in drivers:

@@ -473,6 +473,29 @@ def test_an_upgrade_says_what_has_to_be_looked_at() -> None:
     assert asked(installed=LONGHORN)["warnings"] == []
 
 
+@pytest.mark.parametrize(
+    ("settings", "wish", "said"),
+    [
+        ({}, {}, None),
+        ({"defaultDataPath": "/var/lib/longhorn/"}, {}, None),
+        ({"defaultDataPath": "/data"}, {"data_path": "/data"}, None),
+        ({}, {"data_path": "/data"}, "data_path is /data, and was /var/lib/longhorn:"),
+        ({"defaultDataPath": "/data"}, {}, "data_path is /var/lib/longhorn, and was /data:"),
+        (
+            {},
+            {"data_path": "/dev/nvme1n1", "data_engine": "v2"},
+            "data_path is /dev/nvme1n1, and was /var/lib/longhorn:",
+        ),
+    ],
+)
+def test_a_path_that_comes_late_makes_no_disk(settings: Json, wish: Json, said: str | None) -> None:
+    """Longhorn makes one where a node has none (longhorn-manager, controller/node_controller.go)."""
+    release = {"version": LONGHORN, "namespace": "longhorn-system", "values": {"defaultSettings": settings}}
+    found = request({"version": LONGHORN, **wish}, the_site(), installed={"longhorn": release})
+    warnings = [each for each in found["warnings"] if "data_path is" in each]
+    assert [said in each for each in warnings] == ([True] if said else [])
+
+
 # --- values -----------------------------------------------------------------------------------------------------------
 
 

@@ -497,6 +497,25 @@ def test_a_missing_netaddr_is_a_problem_not_a_traceback(monkeypatch: pytest.Monk
     assert "netaddr is not installed" in one_problem(roce(MACVLAN))
 
 
+def test_a_resource_that_no_kubelet_takes_is_refused() -> None:
+    """The name of the group's own may be as long, and gets a word behind it."""
+    own = {**NO_SHARES, "rdma_resource": {**NO_SHARES["rdma_resource"], "name": "x" * 55}}
+    found = roce(HOSTDEV, wishes=own)
+    assert found["problems"]
+    assert all("would be longer than the 63 characters" in text for text in found["problems"])
+
+
+@pytest.mark.parametrize("engine", ["daemonset", "dra"])
+def test_functions_that_dranet_gives_to_one_pod_are_for_no_network(engine: str) -> None:
+    wish = {"rollout": {"engine": engine}}
+    beside = {"name": "one", "kind": "macvlan", "master": "eth9", "ipam": ONE}
+    offered = {**HOSTDEV, "resource": "example.com/cards{rail}"}
+    for network, own in ((MACVLAN, True), (HOSTDEV, True), (offered, False), (beside, False)):
+        found = roce(network, wishes=NO_SHARES, wish=wish)
+        told = [text for text in found["problems"] if "DRANET serves roce-" in text]
+        assert bool(told) is (own and engine == "dra")
+
+
 # --- who offers functions -------------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import pr
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import request_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.vgpu import request
+from ansible_collections.fabric.rdma.tests.unit.contracts import NOTHING_KNOWN
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import Json, a_site
 
 V100 = ["ib-v100-1", "ib-v100-2"]
@@ -239,6 +240,15 @@ def test_each_class_of_the_groups_has_its_daemons() -> None:
     assert len(classes) > 2
     assert slugs == set(classes)
     assert len({each["metadata"]["name"] for each in of_kind(found, "DaemonSet")}) == len(classes)
+
+
+def test_where_dranet_serves_the_nodes_have_its_label() -> None:
+    daemons = of_kind(asked(site_of(), rollout={"engine": "dra"}), "DaemonSet")
+    assert daemons
+    assert {key for each in daemons for key in each["spec"]["template"]["spec"]["nodeSelector"]} == {"rdma.fabric/dra"}
+    around = {**NOTHING_KNOWN, "wishes": {"rdma_rollout": {"engine": "dra"}}}
+    wish = {"groups": ["ib-v100"], "memory_factor": 100}
+    assert of_kind(request_of("vgpu", wish, site_of(), around), "DaemonSet") == daemons
 
 
 def test_a_daemon_mounts_what_it_has_and_selects_its_own_pods() -> None:
