@@ -137,7 +137,10 @@ def _end(host: str, facts: Json, wanted: Port, settings: Settings) -> t.Union[En
         # the interface of a Pod may have the same name
         ours = ((facts.get("management") or {}).get("addresses") or {}).get(str(wanted["netdev"])) or ()
         known = [gid for gid in own if gid["ipv4"] in ours]
-        chosen = min(known or own or usable, key=lambda gid: int(gid["index"]))
+        # no router takes what a host gave itself (RFC 3927), and it may come first in the table
+        chosen = min(
+            known or own or usable, key=lambda gid: (str(gid["ipv4"]).startswith("169.254."), int(gid["index"]))
+        )
         gid_index, address = int(chosen["index"]), str(chosen["ipv4"])
         fabric = "RoCE"
     else:

@@ -111,8 +111,9 @@ _RULES: dict[str, _Rule] = {
     **{f"tx_prio{number}_pause": _Rule("note", "pauses that this host asked for (PFC)") for number in range(8)},
 }
 # Of packets, where the card or Soft-RoCE counts them: more of them are sent again than this share only on a sick link. Soft-RoCE on a busy
-# machine loses some without one.
+# machine loses some without one, and answers late however few packets there are.
 _SHARE, _SOFTWARE_SHARE = 1e-5, 0.01
+_SOFTWARE_LEAST = 10
 _PACKETS = ("port_xmit_packets", "port_rcv_packets")
 _SOFTWARE_PACKETS = ("sent_pkts", "rcvd_pkts")
 _WRAP = 1 << 32
@@ -210,13 +211,14 @@ def _seconds(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any], booted
     return round(passed, 2) if passed > 0 else None
 
 
-def _verdict(name: str, growth: int, packets: t.Optional[int], share: float) -> t.Optional[Verdict]:
-    """None for a counter that does not matter, such as those of packets."""
+def _verdict(name: str, growth: int, packets: t.Optional[int], software: bool) -> t.Optional[Verdict]:
+    """None for a counter that does not matter, such as those of packets. packets: None where nobody counts them."""
     rule = _RULES.get(name)
     if rule is None or growth == 0:
         return None
     if rule.sort == "again":
-        return "fail" if packets is None or growth > share * packets else "note"
+        share, least = (_SOFTWARE_SHARE, _SOFTWARE_LEAST) if software else (_SHARE, 0)
+        return "fail" if packets is None or growth > max(share * packets, least) else "note"
     return "fail" if rule.sort == "wire" else "note"
 
 
@@ -231,7 +233,7 @@ def _judged(growth: _Counts, seconds: t.Optional[float]) -> list[Grown]:
     packets = packets or None
     found: list[Grown] = []
     for name, count in growth.items():
-        verdict = _verdict(name, count, packets, _SOFTWARE_SHARE if software else _SHARE)
+        verdict = _verdict(name, count, packets, software)
         if verdict is not None:
             rate = None if seconds is None else round(count / seconds, 3)
             meaning = _RULES[name].meaning

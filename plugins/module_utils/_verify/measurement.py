@@ -29,7 +29,7 @@ __all__ = ["check_settings", "measure", "serve"]
 Json = t.Dict[str, t.Any]
 
 
-def _command(test: Json, tcp_port: int, address: t.Optional[str] = None) -> list[str]:
+def _command(test: Json, tcp_port: int, address: t.Optional[str] = None, ipv6: bool = False) -> list[str]:
     return command_line(
         test["test"],
         test["device"],
@@ -43,6 +43,7 @@ def _command(test: Json, tcp_port: int, address: t.Optional[str] = None) -> list
         memory=test["memory"],
         tcp_port=tcp_port,
         address=address,
+        ipv6=ipv6,
     )
 
 
@@ -63,8 +64,11 @@ def check_settings(params: Json, check_mode: bool) -> None:
 def serve(params: Json) -> Json:
     """Starts the servers of the tests, and a spare one for each. What the module returns for the role server; OSError, FabricError."""
     commands = []
+    address = params["address"] or default_address()
     for test in params["tests"]:
-        commands.append((test["test"], lambda port, test=test: _command(test, port)))
+        # where its client will come
+        ipv6 = ":" in (test["address"] or address or "")
+        commands.append((test["test"], lambda port, test=test, ipv6=ipv6: _command(test, port, ipv6=ipv6)))
     deadline = params["deadline"] or params["timeout"] * (2 * len(commands) + 1) + 120
     # The spare ones cost a process that waits each. Only a second visit could start them later.
     outcome = start_servers(commands * 2, params["first_port"], deadline, params["timeout"])
@@ -75,7 +79,6 @@ def serve(params: Json) -> Json:
             result["problem"] = {"cause": problem.cause, "remedy": problem.remedy}
         result["spare"] = {key: spare[key] for key in ("tcp_port", "listening")}
     outcome.update(results=results, started=bool(results) and all(result["listening"] for result in results))
-    address = params["address"] or default_address()
     return {"changed": False, "address": address, **outcome}
 
 

@@ -19,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Wi
 
 __all__ = [
     "ATOMIC_BYTES",
+    "LIMITS",
     "MEMORIES",
     "MOST_OUTPUT",
     "PROGRAMS",
@@ -62,6 +63,16 @@ MEMORIES: dict[str, tuple[str, ...]] = {
     "host": (),
     "cuda": ("--use_cuda=0",),
     "cuda_dmabuf": ("--use_cuda=0", "--use_cuda_dmabuf"),
+}
+
+# What command_line() takes, from the least to the most.
+LIMITS: dict[str, tuple[int, int]] = {
+    "port": (1, 254),
+    "gid_index": (0, 255),
+    "message_bytes": (1, 1 << 31),
+    "iterations": (5, 100000000),
+    "qps": (1, 16384),
+    "tcp_port": (1, 65535),
 }
 
 # "MB/sec" is printed by perftest up to 6.2x, "MiB/sec" later. Both divide by 0x100000 (perftest_parameters.c).
@@ -239,6 +250,13 @@ def _insist_on_words(program: str, device: str, address: t.Optional[str], memory
         raise WishError(f"memory {memory!r} is unknown; expected one of {', '.join(MEMORIES)}")
 
 
+def _insist_on_limits(**given: int) -> None:
+    for name, value in given.items():
+        low, high = LIMITS[name]
+        if not low <= value <= high:
+            raise WishError(f"{name} is {value}; allowed is {low} to {high}")
+
+
 def command_line(
     program: str,
     device: str,
@@ -252,11 +270,13 @@ def command_line(
     all_sizes: bool = False,
     bidirectional: bool = False,
     memory: str = "host",
+    ipv6: bool = False,
 ) -> list[str]:
     """Arguments for one side of a test: the server's without address, the client's with the server's address.
 
     all_sizes: a table of sizes from 2 bytes to 8 MiB; bidirectional: both sides send; memory: one of MEMORIES, the first GPU's for
-    the others than host. Only options that perftest has had since 4.5, but for those of GPUs. WishError says what is wrong with a value.
+    the others than host; ipv6: the server's address is one of IPv6, as clients see by themselves. Only options that perftest has had
+    since 4.5, but for those of GPUs, and of IPv6 (23.07). WishError says what is wrong with a value.
     """
     _insist_on_words(program, device, address, memory)
     latency, atomic = kind_of(program) == "latency", is_atomic(program)
@@ -265,16 +285,9 @@ def command_line(
     if bidirectional and latency:
         raise WishError(f"bidirectional is true; {program} measures one direction")
     size = message_bytes if message_bytes is not None else (2 if latency else 65536)
-    for name, value, low, high in (
-        ("port", port, 1, 254),
-        ("gid_index", 0 if gid_index is None else gid_index, 0, 255),
-        ("message_bytes", size, 1, 1 << 31),
-        ("iterations", iterations, 5, 100000000),
-        ("qps", qps, 1, 16384),
-        ("tcp_port", tcp_port, 1, 65535),
-    ):
-        if not low <= value <= high:
-            raise WishError(f"{name} is {value}; allowed is {low} to {high}")
+    _insist_on_limits(
+        port=port, gid_index=gid_index or 0, message_bytes=size, iterations=iterations, qps=qps, tcp_port=tcp_port
+    )
     # -F: a CPU that clocks up is not worth a warning between the rows.
     command = [
         program,
@@ -296,6 +309,9 @@ def command_line(
     elif qps != 1:
         raise WishError(f"qps is {qps}; {program} measures one queue pair")
     command += MEMORIES[memory]
+    if ipv6 or ":" in (address or ""):
+        # both sides resolve and listen in IPv4 only without it (perftest_communication.c)
+        command.append("--ipv6-addr")
     return command if address is None else [*command, address]
 
 
@@ -561,6 +577,11 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
         r"Unsupported memory type|(?:unrecognized|invalid) option[^\n]*use_cuda(?:_dmabuf)?",
         "this perftest was built without the memory of GPUs ({0})",
         "take a perftest that was built with CUDA (configure CUDA_H_PATH=...; for DMA-BUF 23.04 or newer with rdma-core 34 or newer)",
+    ),
+    (
+        r"(?:unrecognized|invalid) option[^\n]*ipv6-addr",
+        "this perftest does not meet its other side over IPv6 ({0})",
+        "install perftest 23.07 or newer on both hosts, or give them addresses of IPv4",
     ),
     (
         r"DMA-?BUF is not supported on this GPU|[Dd]ma-?buf[^\n]{0,80}not supported",

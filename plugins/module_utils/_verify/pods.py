@@ -78,6 +78,9 @@ _BETWEEN = 30
 # of a program that is not there.
 _KILLED, _KILLED_EARLY, _NOT_FOUND = 137, 99, 127
 
+# In a Pod with a server: its address. And behind a command line: its client comes to that address.
+_POD_IP, _AT_POD = "FABRIC_RDMA_POD_IP", "@pod"
+
 # POSIX sh with perftest, id, sleep and date. $1: server, client or look; $2: seconds for a test; each further one: a command line, words
 # parted by blanks. An unquoted variable is parted there, and nothing else in it has a meaning (set -f). What a program prints is told
 # line by line, each behind a mark of ours: it can say nothing in our name, and two programs can print at the same time.
@@ -142,6 +145,12 @@ number=0 failed=0 servers=
 for words in "$@"; do
   say begin "$number"
   if [ "$role" = server ]; then
+    case "$words" in
+      *' @pod')
+        words=${words% @pod}
+        case "${FABRIC_RDMA_POD_IP:-}" in *:*) words="$words --ipv6-addr" ;; esac
+        ;;
+    esac
     # All at once, each on a port of its own: one to which no client comes, since that has failed before, keeps no other waiting.
     serve "$number" "$words" &
     servers="$servers $!"
@@ -330,6 +339,7 @@ def _command(test: t.Mapping[str, t.Any], side: str, port: int, address: t.Optio
         memory=str(test.get("memory") or "host"),
         tcp_port=port,
         address=address if side == "client" else None,
+        ipv6=":" in (address or ""),
     )
 
 
@@ -352,7 +362,8 @@ def words_of(tests: t.Sequence[Json], side: str, wish: Wish, first_port: int, ad
     for number, test in enumerate(tests):
         # in a network of its own, a Pod is not reached by the address of its node
         own = test["server"]["address"] if wish.host_network else None
-        lines.append(" ".join(_command(test, side, first_port + number, str(own or address))))
+        line = _command(test, side, first_port + number, str(own or address))
+        lines.append(" ".join(line if own or side == "client" else [*line, _AT_POD]))
     return [side, str(limit), *lines]
 
 
@@ -404,7 +415,7 @@ def pod_body(
         limits["memory"] = str(wish.memory)
     # users that are not root have no capability by it; the kernel gives it to programs of root alone
     capabilities: Json = {"drop": ["ALL"], **({"add": ["IPC_LOCK"]} if wish.ipc_lock else {})}
-    container = {
+    container: Json = {
         "name": CONTAINER,
         "image": wish.image,
         "imagePullPolicy": "IfNotPresent",
@@ -417,6 +428,8 @@ def pod_body(
             "capabilities": capabilities,
         },
     }
+    if words[0] == "server":
+        container["env"] = [{"name": _POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
     named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [named]}}
     return {

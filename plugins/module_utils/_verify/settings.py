@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import PROGRAMS
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import LIMITS, PROGRAMS
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.rounds import TOPOLOGIES
 
 __all__ = ["Settings", "settings_from"]
@@ -22,6 +22,17 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "gpudirect": ("none", "auto", "peermem", "dmabuf"),
     "outliers": ("name", "fail"),
 }
+# As a host would refuse it, when all others wait for it.
+_RANGES: dict[str, tuple[int, int]] = {
+    "iterations": LIMITS["iterations"],
+    "software_iterations": LIMITS["iterations"],
+    "bandwidth_bytes": LIMITS["message_bytes"],
+    "latency_bytes": LIMITS["message_bytes"],
+    "qps": LIMITS["qps"],
+}
+# Below, everything would pass, or nothing.
+_FLOORS = ("min_gbps", "software_min_gbps", "outlier_us")
+_BOUNDS = ("max_us", "hardware_max_us", "software_max_us")
 _LISTS = ("tests", "canaries", "pools")
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 
@@ -68,6 +79,8 @@ class Settings:
     forks: int = 5
 
     def __post_init__(self) -> None:
+        if not self.tests:
+            raise WishError(f"tests is empty, and nothing would be measured; name some of {', '.join(PROGRAMS)}")
         unknown = [test for test in self.tests if test not in PROGRAMS]
         if unknown:
             raise WishError(f"test {unknown[0]} is unknown; expected one of {', '.join(PROGRAMS)}")
@@ -80,6 +93,15 @@ class Settings:
         for key in ("timeout", "forks", "partners"):
             if getattr(self, key) < 1:
                 raise WishError(f"{key} is {getattr(self, key)}; allowed is 1 or more")
+        for key, (low, high) in _RANGES.items():
+            if not low <= getattr(self, key) <= high:
+                raise WishError(f"{key} is {getattr(self, key)}; allowed is {low} to {high}")
+        for key in _FLOORS:
+            if (getattr(self, key) or 0) < 0:
+                raise WishError(f"{key} is {getattr(self, key):g}; allowed is 0 or more")
+        for key in _BOUNDS:
+            if getattr(self, key) is not None and getattr(self, key) <= 0:
+                raise WishError(f"{key} is {getattr(self, key):g}; expected more than 0")
 
     def of_group(self, wish: t.Any) -> Settings:
         """With the bounds that a group wishes for (rdma_verify). WishError for anything else."""

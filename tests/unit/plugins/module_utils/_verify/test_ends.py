@@ -47,6 +47,19 @@ def test_what_was_measured_where_all_is_well_passes(rate: float, average: float,
     assert judge_bandwidth(average, bound["min_gbps"], why).verdict == verdict
 
 
+@pytest.mark.parametrize(("alone", "chosen"), [(False, (7, "198.51.100.1")), (True, (1, "169.254.7.7"))])
+def test_an_address_that_nobody_routes_is_the_last_choice(alone: bool, chosen: tuple[int, str]) -> None:
+    """One that the host gave itself (RFC 3927) may come first in the table, as it was there before the lease or the file."""
+    facts = {name: node(link="Ethernet", ipv4="198.51.100.1") for name in ("a", "b")}
+    for own in facts.values():
+        gids = own["devices"][0]["ports"][0]["gids"]
+        gids[:] = [gid for gid in gids if gid["netdev"] != "eth1" or not alone]
+        gids.append({"index": 1, "gid": "::", "type": "RoCE v2", "netdev": "eth1", "ipv4": "169.254.7.7"})
+    ((pair,),) = plan(facts)["rounds"]
+    server = pair["tests"][0]["server"]
+    assert (server["gid_index"], server["address"]) == chosen
+
+
 @pytest.mark.parametrize(
     ("gts", "lanes", "most"),
     # generations 2 to 6; measured: 25 Gb/s (QDR in a slot of generation 2), 110 to 112 (x8), 197 (x16), 395 (x16)

@@ -119,11 +119,18 @@ def test_a_few_retransmissions_in_a_million_packets_are_a_note(growth: int, verd
     assert row["remedy"] is None or "PFC" in row["remedy"]
 
 
-@pytest.mark.parametrize(("growth", "verdict"), [(10, "note"), (11, "fail")])
+@pytest.mark.parametrize(("growth", "verdict"), [(100, "note"), (101, "fail")])
 def test_software_loses_one_in_a_hundred_without_a_sick_link(growth: int, verdict: str) -> None:
     row = compared(
-        reading(rcvd_seq_err=0, sent_pkts=0, rcvd_pkts=0), reading(rcvd_seq_err=growth, sent_pkts=900, rcvd_pkts=100)
+        reading(rcvd_seq_err=0, sent_pkts=0, rcvd_pkts=0), reading(rcvd_seq_err=growth, sent_pkts=9000, rcvd_pkts=1000)
     )
+    assert row["verdict"] == verdict
+
+
+@pytest.mark.parametrize(("growth", "verdict"), [(10, "note"), (11, "fail")])
+def test_software_on_a_busy_machine_answers_late_however_few_packets_there_are(growth: int, verdict: str) -> None:
+    before = reading(completer_retry_err=0, sent_pkts=0, rcvd_pkts=0)
+    row = compared(before, reading(completer_retry_err=growth, sent_pkts=60, rcvd_pkts=60))
     assert row["verdict"] == verdict
 
 

@@ -49,6 +49,20 @@ def test_a_client_measures_what_its_server_listens_for() -> None:
     stop_servers(server["run_dir"])
 
 
+@pytest.mark.parametrize(
+    ("of_test", "of_host", "ipv6"), [(None, "::1", True), ("::1", None, True), ("127.0.0.1", "::1", False)]
+)
+def test_both_sides_meet_over_the_family_of_the_address(of_test: str | None, of_host: str | None, ipv6: bool) -> None:
+    """A host without IPv4, a port of InfiniBand that names no address, a port of RoCE that does."""
+    tests = [one_test(address=of_test)]
+    server = serve(params(tests=tests, address=of_host))
+    client = measure(params(tests=tests, servers=server["results"], address=server["address"]))
+    (result,) = client["results"]
+    assert result["problem"] is None
+    assert ("--ipv6-addr" in result["command"]) is ipv6
+    stop_servers(server["run_dir"])
+
+
 def test_module_tells_a_client_that_fails() -> None:
     server = {"tcp_port": 1, "listening": True, "problem": None}
     (result,) = measure(params(tests=[one_test(device="none")], servers=[server]))["results"]

@@ -284,6 +284,19 @@ def test_one_floor_holds_for_all_pairs() -> None:
         ({"min_share": 80}, "min_share is 80; allowed is 0 to 1"),
         ({"forks": 0}, "forks is 0; allowed is 1 or more"),
         ({"iterations": "many"}, "setting iterations is 'many', which is not a number"),
+        # what a host would refuse, or what would let everything or nothing pass
+        ({"tests": []}, "tests is empty, and nothing would be measured; name some of ib_write_bw, ib_write_lat,"),
+        ({"iterations": 4}, "iterations is 4; allowed is 5 to 100000000"),
+        ({"software_iterations": -100}, "software_iterations is -100; allowed is 5 to 100000000"),
+        ({"bandwidth_bytes": 0}, "bandwidth_bytes is 0; allowed is 1 to 2147483648"),
+        ({"latency_bytes": 1 << 40}, "latency_bytes is 1099511627776; allowed is 1 to 2147483648"),
+        ({"qps": 0}, "qps is 0; allowed is 1 to 16384"),
+        ({"min_gbps": -5}, "min_gbps is -5; allowed is 0 or more"),
+        ({"software_min_gbps": -0.1}, "software_min_gbps is -0.1; allowed is 0 or more"),
+        ({"outlier_us": -1}, "outlier_us is -1; allowed is 0 or more"),
+        ({"max_us": "0"}, "max_us is 0; expected more than 0"),
+        ({"hardware_max_us": 0}, "hardware_max_us is 0; expected more than 0"),
+        ({"software_max_us": -2}, "software_max_us is -2; expected more than 0"),
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, t.Any], message: str) -> None:

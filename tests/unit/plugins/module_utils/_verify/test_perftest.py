@@ -129,7 +129,15 @@ def test_an_atomic_operation_has_no_size() -> None:
 
 @pytest.mark.parametrize("address", ["::1", "2001:db8::7", "fe80::1%eth0", "node1.example.com", "192.0.2.1"])
 def test_an_address_comes_last(address: str) -> None:
-    assert command_line("ib_write_bw", "rxe0", address=address)[-1] == address
+    command = command_line("ib_write_bw", "rxe0", address=address)
+    assert command[-1] == address
+    assert ("--ipv6-addr" in command) is (":" in address)
+
+
+def test_a_server_listens_in_the_family_of_its_clients() -> None:
+    """SYMMETRIC, as perftest's own help says; without it, both sides know IPv4 only."""
+    server = command_line("ib_write_lat", "mlx5_0", ipv6=True)
+    assert [*server, "2001:db8::7"] == command_line("ib_write_lat", "mlx5_0", address="2001:db8::7")
 
 
 def test_a_program_measures_bandwidth_or_latency() -> None:
@@ -510,6 +518,7 @@ TEXTS = [
     (" Couldn't set GID\n", "the GID index is not in the table"),
     ("Couldn't listen to port 18515\n", "cannot listen on its TCP port"),
     ("Problem in resolving basic address and port\n", "cannot be resolved"),
+    ("ib_write_bw: unrecognized option '--ipv6-addr'\n", "this perftest does not meet its other side over IPv6"),
     (" Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n", "transport retries exceeded"),
     (" Failed status 13: wr_id 0 syndrom 0x88\n", "no buffer ready"),
     (" Failed status 10: wr_id 0 syndrom 0x0\n", "different tests or message sizes"),

@@ -38,12 +38,15 @@ if device == "none":
     sys.exit("IB device none not found")
 if device == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if words[-1][0].isdigit() and "." in words[-1]:
+family = socket.AF_INET6 if "--ipv6-addr" in words else socket.AF_INET
+if words[-1][0].isdigit() and "." in words[-1] or ":" in words[-1]:
+    if (":" in words[-1]) != (family == socket.AF_INET6):
+        sys.exit("Problem in resolving basic address and port")
     if device == "slow":
         time.sleep(60)
     socket.create_connection((words[-1], port), 60).close()
 else:
-    listener = socket.socket()
+    listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("", port))
     if device == "deaf":

@@ -148,6 +148,34 @@ def test_where_the_server_is_reached(host_network: bool, known: str | None, reac
     assert words[2].split()[-1] == reached
 
 
+@pytest.mark.parametrize(
+    ("pod_ip", "known", "family"),
+    [
+        ("2001:db8::9", None, ["--ipv6-addr"]),
+        ("192.0.2.9", None, []),
+        ("2001:db8::9", "198.51.100.2", []),
+        # in the node's network, where its host is reached
+        ("192.0.2.9", "2001:db8::2", ["--ipv6-addr"]),
+        ("", None, []),
+    ],
+)
+def test_the_server_listens_where_its_client_comes(
+    tmp_path: Path, pod_ip: str, known: str | None, family: list[str]
+) -> None:
+    """Of which family the address of a Pod is, nobody knows before it runs."""
+    tests = checked(a_pair("ib_write_bw", address=known), {})["tests"]
+    words = words_of(tests, "server", a_wish(), 18515)
+    (container,) = pod_body(a_wish(), "p", "n", ["rdma/a"], words)["spec"]["containers"]
+    (variable,) = container["env"]
+    assert variable["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
+    executable(tmp_path, "ib_write_bw", 'echo "$@"')
+    with started(tmp_path, *words, **{variable["name"]: pod_ip}) as process:
+        output = process.communicate(timeout=limit(60))[0]
+    client = words_of(tests, "client", a_wish(), 18515, pod_ip or "192.0.2.9")[2].split()
+    assert parse_log(output)["runs"][0]["output"].split()[-len(family) - 1 :] == ["--report_gbits", *family]
+    assert ("--ipv6-addr" in client) is bool(family)
+
+
 @pytest.mark.parametrize("value", HOSTILE)
 @pytest.mark.parametrize("where", ["device", "address", "resource", "node", "test"])
 def test_no_value_of_a_node_is_more_than_a_word(where: str, value: str) -> None:
@@ -226,11 +254,13 @@ def executable(tmp_path: Path, name: str, text: str) -> None:
     path.chmod(0o755)
 
 
-def started(tmp_path: Path, *words: str, shell: str = "sh", output: int = subprocess.PIPE) -> subprocess.Popen[str]:
+def started(
+    tmp_path: Path, *words: str, shell: str = "sh", output: int = subprocess.PIPE, **variables: str
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [shell, "-c", SCRIPT, "fabric-rdma", *words],
         cwd=tmp_path,
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", **variables},
         stdin=subprocess.DEVNULL,
         stdout=output,
         text=True,
