@@ -12,8 +12,8 @@ description:
   - Takes from the variables of all hosts what the cluster-wide steps look at, which is the facts of
     P(fabric.rdma.ib_facts#module) and the wishes C(rdma_resource), C(rdma_want), C(rdma_selector_strategy) and C(rdma_rails)
     of each group.
-  - Fails for a group that the inventory does not have, for a wish that differs between hosts of a group, and for a host whose facts
-    have names of variables of this collection.
+  - Fails for a group that the inventory does not have, except in a slice of a sliced job, for a wish that differs between hosts of a
+    group, and for a host whose facts have names of variables of this collection.
 extends_documentation_fragment:
   - fabric.rdma.inventory
 positional: groups, names

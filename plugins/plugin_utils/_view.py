@@ -368,6 +368,13 @@ def without_devices(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> dic
     }
 
 
+def _in_a_slice(
+    hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str]
+) -> bool:
+    """Whether a run is a slice of a sliced job: all hosts of a group may be in other slices, and AWX then leaves the group out."""
+    return any(slice_in_words(hostvars[host]) for host in [host for name in names for host in groups.get(name, ())][:1])
+
+
 def cluster_view(
     hostvars: t.Mapping[str, t.Any],
     groups: t.Mapping[str, t.Sequence[str]],
@@ -376,20 +383,22 @@ def cluster_view(
 ) -> dict[str, t.Any]:
     """{groups: {name: {hosts, resource, want, strategy, rails, verify, replayed}}, facts: {host: facts}, without_facts: [group], unseen, cached, malformed}.
 
-    A group of which no host has facts (a run with --limit, or all are unreachable) is not in groups, but in without_facts,
-    and in unseen with what it would have in groups. cached has the hosts whose facts the role discover did not gather in this
-    run, with the time when they were gathered (None where nobody knows): they come from a fact cache. Hosts of one group must agree in
-    their wishes: a wish is a group's, and a host with another one would silently be planned with its neighbour's.
+    A group of names has to be there, but in a slice of a sliced job. One of which no host has facts (a run with --limit, or all are
+    unreachable) is not in groups, but in without_facts, and in unseen with what it would have in groups. cached has the hosts whose
+    facts the role discover did not gather in this run, with the time when they were gathered (None where nobody knows): they come
+    from a fact cache. Hosts of one group must agree in their wishes: a wish is a group's, and a host with another one would silently
+    be planned with its neighbour's.
 
     malformed has the hosts whose facts have not the form of docs/facts.schema.json, each with a sentence that names host and field.
     These are not in facts, and cost no other host anything. run: hosts that variables of this run may come from; none of them may
     have facts that are variables of ours.
     """
     unknown = [name for name in names if name not in groups]
-    if unknown:
+    if unknown and not _in_a_slice(hostvars, groups, names):
         raise ViewError(
             f"rdma_groups names {', '.join(unknown)}, which the inventory does not have; it has {', '.join(sorted(groups))}"
         )
+    names = [name for name in names if name in groups]
     view: dict[str, t.Any] = {"groups": {}, "facts": {}, "without_facts": [], "unseen": {}, "cached": {}}
     view["malformed"] = {}
     plain = Plainer()

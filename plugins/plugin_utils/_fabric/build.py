@@ -142,27 +142,31 @@ def _rails(plan: t.Optional[Json], group: str, host: str) -> dict[str, int]:
     return {device: row["rail"] for row in rows for device in row["devices"]}
 
 
-def _wanted(view: Json, plan: t.Optional[Json]) -> list[_Wanted]:
+def _wanted(view: Json, plan: t.Optional[Json], absent: t.Iterable[Place] = ()) -> list[_Wanted]:
+    """absent: places of hosts that this run knows nothing of. What these use are rails of the group, too."""
     found = []
     for group, entry in view["groups"].items():
         # not the resource: a fabric can be looked at before its group has one
         want = validate_wishes(group, {"resource": {"name": "any"}, "want": entry.get("want")})["want"]
+        elsewhere = {(place["device"], place["port"]) for place in absent if place["group"] == group}
         own: list[_Wanted] = []
+        seats: set[int] = set()
         for host in sorted(entry["hosts"], key=natural_key):
             facts = view["facts"].get(host)
             if facts and facts.get("devices"):
-                own += _wanted_of_host(host, group, facts, want)
+                able = [(row["device"], row["port"]) for row in usable_ports(facts, patient(want))[0]]
+                seats.update(seat for seat, port in enumerate(able) if port in elsewhere)
+                own += _wanted_of_host(host, group, facts, want, able)
         # what no host of the group uses does not count
-        used = {seat: rail for rail, seat in enumerate(sorted({row.rail for row in own}))}
+        used = {seat: rail for rail, seat in enumerate(sorted({row.rail for row in own} | seats))}
         rails = {row.host: _rails(plan, group, row.host) for row in own}
         found += [row._replace(rail=rails[row.host].get(row.device["name"], used[row.rail])) for row in own]
     return found
 
 
-def _wanted_of_host(host: str, group: str, facts: Json, want: Json) -> list[_Wanted]:
-    """Those of one host. rail: the place among its ports, also those that are down, or the others would not be beside those of other hosts."""
+def _wanted_of_host(host: str, group: str, facts: Json, want: Json, able: t.Sequence[tuple[str, int]]) -> list[_Wanted]:
+    """Those of one host. rail: the place among able, its ports, also those that are down, or the others would not be beside those of other hosts."""
     devices = {device["name"]: device for device in facts["devices"]}
-    able = [(row["device"], row["port"]) for row in usable_ports(facts, patient(want))[0]]
     seats = {port: seat for seat, port in enumerate(able)}
     found = []
     for row in usable_ports(facts, want)[0]:
@@ -246,28 +250,19 @@ def _found(row: _Wanted, known: _Known) -> tuple[list[Place], str]:
     )
 
 
-def _unseen(place: Place, view: Json, known: _Known) -> bool:
-    """Whether nobody has looked where a port is: its host is not in this run, or is lost, or the program that tells of it does not."""
-    facts = view["facts"].get(place["host"])
-    if facts is None:
+def _unseen(place: Place, view: Json, known: _Known, wanted: t.Collection[tuple[str, str, int]]) -> bool:
+    """Whether nobody has looked where a port is: its host is not in this run, or is lost, or nobody has told of its fabric or neighbours.
+
+    wanted: ports that the facts have, also those of a cache, and that the groups want.
+    """
+    if view["facts"].get(place["host"]) is None:
         return True
-    if place["device"] not in {device["name"] for device in facts.get("devices") or ()}:
+    if _port_of(place) not in wanted:
         return False
-    return not known.fabric.switches if place["link_layer"] == "InfiniBand" else place["host"] not in known.neighbours
-
-
-def _kept(
-    earlier: Json, fresh: t.Sequence[Place], view: Json, known: _Known, groups: t.Mapping[str, t.Collection[str]]
-) -> list[Place]:
-    """Places of an earlier map that hold for all that this run knows. groups: of the inventory, with their hosts."""
-    found = {_port_of(place) for place in fresh}
-    return [
-        place
-        for place in earlier.get("places") or ()
-        if place["host"] in groups.get(place["group"], ())
-        and _port_of(place) not in found
-        and _unseen(place, view, known)
-    ]
+    if place["link_layer"] == "InfiniBand":
+        # there may be several fabrics: a host of one tells nothing of the others
+        return place["leaf"] not in known.fabric.switches
+    return place["host"] not in known.neighbours
 
 
 def _port_of(row: t.Union[Place, Unplaced]) -> tuple[str, str, int]:
@@ -324,14 +319,18 @@ def fabric_map(
     known = _heard(answers)
     fresh: list[Place] = []
     unplaced: list[Unplaced] = []
-    for row in _wanted(view, plan):
+    before = earlier or {}
+    placed = [place for place in before.get("places") or () if place["host"] in (groups or {}).get(place["group"], ())]
+    rows = _wanted(view, plan, [place for place in placed if view["facts"].get(place["host"]) is None])
+    for row in rows:
         own, reason = _found(row, known)
         fresh += own
         if not own:
             name, number = row.device["name"], row.port["number"]
             unplaced.append({"host": row.host, "group": row.group, "device": name, "port": number, "reason": reason})
-    before = earlier or {}
-    kept = _kept(before, fresh, view, known, groups or {})
+    wanted = {(row.host, row.device["name"], row.port["number"]) for row in rows}
+    found = {_port_of(place) for place in fresh}
+    kept = [place for place in placed if _port_of(place) not in found and _unseen(place, view, known, wanted)]
     stay = {_port_of(place) for place in kept}
     unplaced = [row for row in unplaced if _port_of(row) not in stay]
     places = sorted(fresh + kept, key=lambda place: (place["group"], natural_key(place["host"]))) if kept else fresh

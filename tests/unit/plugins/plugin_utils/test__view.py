@@ -137,6 +137,15 @@ def test_an_inventory_that_makes_no_sense(names: list[str], message: str) -> Non
         cluster_view(hostvars, {"g": ["a"], "h": ["a", "b"]}, names)
 
 
+def test_a_slice_does_without_groups_that_are_in_others() -> None:
+    """AWX leaves a group out of the inventory of a slice that has neither hosts there nor variables."""
+    sliced = {"awx_workflow_job_name": "rdma verify", "awx_job_template_name": "rdma verify"}
+    view = cluster_view({"a": host(**sliced)}, {"g": ["a"], "empty": []}, ["g", "elsewhere", "empty"])
+    assert list(view["groups"]) == ["g"]
+    with pytest.raises(ViewError, match="rdma_groups names elsewhere, which the inventory does not have; it has g"):
+        cluster_view({"a": host()}, {"g": ["a"]}, ["g", "elsewhere"])
+
+
 class Counted(dict[str, Any]):
     """Each look into hostvars costs a merge of all variables of the host."""
 

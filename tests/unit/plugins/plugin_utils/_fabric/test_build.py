@@ -17,6 +17,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.contract impor
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._fabric.fabrics import (
     Cables,
     answers_of,
+    discovered,
     recorded,
     switch,
     view_of,
@@ -253,3 +254,36 @@ def test_what_was_looked_at_does_not_stay_where_it_was() -> None:
     del view["facts"]["n2"]["devices"][1]
     found = fabric_map(view, None, {"n1": answers_of(view, cables, True)["n1"]}, earlier, groups)
     assert [place["device"] for place in found["places"] if place["host"] == "n2"] == ["mlx5_0"]
+
+
+def test_a_fabric_of_which_nobody_tells_keeps_its_hosts() -> None:
+    """A run with --limit and facts of the others from a cache, or one in which those who were asked in the other fabric are lost."""
+    view = view_of(dict.fromkeys(("n1", "n2", "n3", "n4"), "AB"))
+    view["groups"] = {
+        name: {"hosts": hosts, "want": None} for name, hosts in (("a", ["n1", "n2"]), ("b", ["n3", "n4"]))
+    }
+    groups = {name: entry["hosts"] for name, entry in view["groups"].items()}
+    one = discovered({"n1": "AB", "n2": "AB", "n3": "--", "n4": "--"})
+    other = discovered({"n1": "--", "n2": "--", "n3": "CD", "n4": "CD"})
+    earlier = fabric_map(view, None, {"n1": one, "n3": other})
+    found = fabric_map(view, None, {"n1": one}, earlier, groups)
+    assert (found["places"], found["unplaced"], found["findings"]) == (earlier["places"], [], [])
+    assert found["warnings"] == ["not looked at, and where the map before this one has it: n3, n4"]
+    # what has left the fabric that was seen is in none, and what is out of use is nowhere
+    view["facts"]["n4"]["devices"][0]["ports"][0]["state"] = "Down"
+    gone = discovered({"n1": "AB", "n2": "A-"})
+    found = fabric_map(view, None, {"n1": gone}, earlier, groups)
+    assert [(row["host"], row["device"]) for row in found["unplaced"]] == [("n2", "mlx5_1")]
+    assert [row["device"] for row in found["places"] if row["host"] == "n4"] == ["mlx5_1"]
+
+
+def test_a_host_alone_has_the_rails_of_those_that_stay_on_the_map() -> None:
+    """With its first port down, its second one is beside their second ones all the same."""
+    cables = dict.fromkeys(("n1", "n2", "n3"), "ABCD")
+    view = view_of(cables)
+    answers = answers_of(view, cables)
+    earlier = fabric_map(view, None, answers)
+    view["facts"] = {"n1": view["facts"]["n1"]}
+    view["facts"]["n1"]["devices"][0]["ports"][0]["state"] = "Down"
+    found = fabric_map(view, None, answers, earlier, {"g": list(cables)})
+    assert {(place["device"], place["rail"]) for place in found["places"]} == {(f"mlx5_{n}", n) for n in range(4)}
