@@ -28,6 +28,7 @@ __all__ = ["compared", "earlier_report"]
 
 _MAX_ROWS = 30
 _MAX_EXAMPLES = 5
+_MAX_NAMES = 8
 # Measurements differ by a few percent from run to run, short times by more.
 _NOTABLE = {"Gb/s": 0.05, "us": 0.25}
 _STATES = {"ok": "ready", "info": "planned", "warn": "ready, with warnings", "bad": "a problem"}
@@ -63,28 +64,37 @@ def earlier_report(path: str) -> Json:
 def compared(earlier: Json, now: Json) -> Json:
     """What the page shows of it: rows that are worse and better, how many there are of each. Both as docs/report.schema.json has them."""
     changes: list[_Change] = []
+    moved = _moved(earlier, now)
+    every = {host: node for group in earlier["groups"].values() for host, node in group["nodes"].items()}
     for name, group in now["groups"].items():
         old = earlier["groups"].get(name)
+        # those that were moved as they were in their group
+        before = {**every, **(old["nodes"] if old else {})}
+        changes += [*_of_ports(name, before, group), *_of_errors(name, before, group)]
         if old is not None:
-            changes += [*_of_state(name, old, group), *_of_nodes(name, old, group), *_of_errors(name, old, group)]
+            changes += [*_of_state(name, old, group), *_of_nodes(name, old, group, moved)]
             changes += _of_measurements(name, old, group)
             changes += _of_jobs(name, old, group)
-    changes += _of_findings(earlier, now)
+    changes += _of_findings(earlier, now, moved)
     ways: dict[str, list[_Change]] = {"worse": [], "better": []}
     for change in changes:
         ways[change.way].append(change)
-    names = {"new": sorted(set(now["groups"]) - set(earlier["groups"]), key=natural_key)}
-    names["gone"] = sorted(set(earlier["groups"]) - set(now["groups"]), key=natural_key)
+    names = {"Groups that are new": sorted(set(now["groups"]) - set(earlier["groups"]), key=natural_key)}
+    names["Groups that are gone"] = sorted(set(earlier["groups"]) - set(now["groups"]), key=natural_key)
+    names["Nodes in another group"] = [f"{host} ({way})" for host, way in moved.items()]
     return {
         "with": clean(earlier["generated"] or earlier["title"], 120),
         "verdict": clean(earlier["verdict"]["text"]),
         **{way: [_row(change) for change in _ordered(found)[:_MAX_ROWS]] for way, found in ways.items()},
         **{f"count_{way}": len(found) for way, found in ways.items()},
         **{f"more_{way}": max(0, len(found) - _MAX_ROWS) for way, found in ways.items()},
-        "groups": [
-            f"{which}: {', '.join(clean(each, 80) for each in found[:8])}" for which, found in names.items() if found
-        ],
+        "groups": [f"{which}: {_first_of(found)}" for which, found in names.items() if found],
     }
+
+
+def _first_of(names: t.Sequence[str]) -> str:
+    more = f", and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(clean(each, 80) for each in names[:_MAX_NAMES]) + more
 
 
 def _ordered(changes: list[_Change]) -> list[_Change]:
@@ -104,18 +114,33 @@ def _of_state(name: str, old: Json, new: Json) -> list[_Change]:
     return [_Change(way, 1000, f'{name}: the verdict was "{_STATES[before]}", and is "{_STATES[after]}"')]
 
 
-def _of_nodes(name: str, old: Json, new: Json) -> t.Iterator[_Change]:
-    """Nodes that are gone or new, ports that are not what they were."""
+def _moved(earlier: Json, now: Json) -> dict[str, str]:
+    """Nodes that are in another group than they were, and which, in words: somebody moved them, which is neither worse nor better."""
+    before, after = (
+        {host: name for name, group in document["groups"].items() for host in group["nodes"]}
+        for document in (earlier, now)
+    )
+    both = sorted(before.keys() & after.keys(), key=natural_key)
+    return {host: f"{before[host]} to {after[host]}" for host in both if before[host] != after[host]}
+
+
+def _of_nodes(name: str, old: Json, new: Json, moved: t.Collection[str]) -> t.Iterator[_Change]:
+    """Nodes that are gone or new."""
     gone, come = (
-        tuple(sorted(set(one["nodes"]) - set(two["nodes"]), key=natural_key)) for one, two in ((old, new), (new, old))
+        tuple(sorted(set(one["nodes"]) - set(two["nodes"]) - set(moved), key=natural_key))
+        for one, two in ((old, new), (new, old))
     )
     for way, hosts, word in (("worse", gone, "is no longer in the group"), ("better", come, "is new in the group")):
         if hosts:
             yield _Change(way, 500, f"{name}: {_who(hosts, word, word.replace('is ', 'are ', 1))}", hosts)
+
+
+def _of_ports(name: str, before: Json, new: Json) -> t.Iterator[_Change]:
+    """Ports that are not what they were. before: nodes by host."""
     same: dict[tuple[str, float, str], list[str]] = {}
-    for host in new["nodes"]:
-        if host in old["nodes"]:
-            for way, weight, text in _of_node(old["nodes"][host], new["nodes"][host]):
+    for host, node in new["nodes"].items():
+        if host in before:
+            for way, weight, text in _of_node(before[host], node):
                 same.setdefault((way, weight, text), []).append(host)
     for (way, weight, text), hosts_of in same.items():
         many = tuple(hosts_of)
@@ -157,13 +182,13 @@ def _of_node(old: Json, new: Json) -> t.Iterator[tuple[str, float, str]]:
         yield "worse", 450, f"{key[0]} port {key[1]} is gone"
 
 
-def _of_errors(name: str, old: Json, new: Json) -> t.Iterator[_Change]:
+def _of_errors(name: str, before: Json, new: Json) -> t.Iterator[_Change]:
     """Counters of errors that have grown, ports with the same one in one change. One below what it was has begun again."""
     grown: dict[str, list[tuple[int, str]]] = {}
     for host in new["nodes"]:
-        before = {(port["device"], port["port"]): port for port in old["nodes"].get(host, {"ports": []})["ports"]}
+        ports_before = {(port["device"], port["port"]): port for port in before.get(host, {"ports": []})["ports"]}
         for port in new["nodes"][host]["ports"]:
-            own = before.get((port["device"], port["port"]), {"errors": {}})["errors"]
+            own = ports_before.get((port["device"], port["port"]), {"errors": {}})["errors"]
             for counter, count in port["errors"].items():
                 if counter in own and count > own[counter]:
                     where = f"{host} {port['device']} port {port['port']}"
@@ -295,16 +320,23 @@ def _result(test: Json) -> str:
     return value + {"fail": " (failed)", "pass": "", "error": ""}[test["verdict"]]
 
 
-def _of_findings(earlier: Json, now: Json) -> t.Iterator[_Change]:
-    """Findings that are new, also on further hosts, and those that are gone. Notes are none, until they become more."""
+def _of_findings(earlier: Json, now: Json, moved: t.Collection[str]) -> t.Iterator[_Change]:
+    """Findings that are new, also on further hosts, and those that are gone. Notes are none, until they become more.
+
+    One that came to another group with a host that was moved is neither.
+    """
     both = [[each for each in as_list(one["findings"]) if each["severity"] != "note"] for one in (earlier, now)]
     for way, one, two, word in (("worse", both[1], both[0], "new"), ("better", both[0], both[1], "gone")):
         known: dict[tuple[str, str], set[str]] = {}
+        came: set[tuple[str, str]] = set()
         for each in two:
             known.setdefault((each["id"], each["group"]), set()).update(each["hosts"])
+            came.update((each["id"], host) for host in each["hosts"] if host in moved)
         for each in one:
             key = (each["id"], each["group"])
-            hosts = tuple(host for host in each["hosts"] if host not in known.get(key, ()))
-            if key not in known or hosts:
+            hosts = tuple(
+                host for host in each["hosts"] if host not in known.get(key, ()) and (each["id"], host) not in came
+            )
+            if hosts or (key not in known and not each["hosts"]):
                 words = f"{each['group']}: " if each["group"] else ""
                 yield _Change(way, 700, f"{words}{word}: {each['cause']}", hosts)

@@ -104,6 +104,8 @@ def _add_group(metrics: _Metrics, name: str, group: Json) -> None:
     for host, node in nodes.items():
         for port in node["ports"]:
             _add_port(metrics, {"group": name, "node": host, "device": port["device"], "port": port["port"]}, port)
+    text = "Whether the group was not measured in this run, and its measurements are those of an earlier one."
+    metrics.gauge("group_measured_earlier", text, int(bool(group["measured_earlier"])), group=name)
     for (level, test, variant), own in _by_kind(group["measurements"]).items():
         _add_measurements(metrics, {"group": name, "level": level, "test": test, "variant": variant}, own)
     for check, verdicts in group.get("checks", {}).items():

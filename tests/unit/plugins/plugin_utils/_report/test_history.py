@@ -145,6 +145,53 @@ def test_of_nvbandwidth_the_slowest_link_is_compared(sample: Json) -> None:
     assert row["text"] == "ib-a100: d2d (nvb) is worse: was 790 GB/s, and is 395 GB/s"
 
 
+def test_a_node_that_was_moved_to_another_group_is_neither_worse_nor_better(sample: Json) -> None:
+    def change(group: Json, document: Json) -> None:
+        other = document["groups"].setdefault("spare", {**copy.deepcopy(group), "nodes": {}, "measurements": []})
+        other["nodes"]["ib-a100-3"] = group["nodes"].pop("ib-a100-3")
+
+    history = both(sample, change)
+    assert (history["worse"], history["better"]) == ([], [])
+    assert history["groups"] == ["Groups that are new: spare", "Nodes in another group: ib-a100-3 (ib-a100 to spare)"]
+
+
+@pytest.mark.parametrize("target", ["spare", "ib-v100"])
+def test_a_node_that_was_moved_is_compared_with_itself(sample: Json, target: str) -> None:
+    """Its findings come along, and are neither new nor gone; what has become of its ports is told."""
+    before = document_of(model_of(sample))
+    group = before["groups"]["ib-a100"]
+    before["groups"]["ib-v100"] = {**copy.deepcopy(group), "nodes": {}, "measurements": []}
+    after = copy.deepcopy(before)
+    group = after["groups"]["ib-a100"]
+    other = after["groups"].setdefault(target, {**copy.deepcopy(group), "nodes": {}, "measurements": []})
+    node = other["nodes"]["ib-a100-3"] = group["nodes"].pop("ib-a100-3")
+    port = next(port for port in node["ports"] if port["state"] == "Active")
+    port["state"] = "Down"
+    for document, count in ((before, 5), (after, 9)):
+        name = "ib-a100" if document is before else target
+        document["groups"][name]["nodes"]["ib-a100-3"]["ports"][0]["errors"] = {"symbol_error": count}
+        told = {"cause": "its memory is slow", "evidence": [], "remedy": "", "source": ""}
+        document["findings"] = [{"id": "x", "severity": "error", "group": name, "hosts": ["ib-a100-3"], **told}]
+    history = compared(checked("report", before), checked("report", after))
+    assert texts(history, "worse") == [
+        f"{target}: ib-a100-3: {port['device']} port 1 was Active, and is Down",
+        f"{target}: ib-a100-3 {node['ports'][0]['device']} port 1 has counted 4 more symbol_error",
+    ]
+    assert history["better"] == []
+
+
+def test_of_many_nodes_that_were_moved_it_says_how_many(sample: Json) -> None:
+    before = document_of(model_of(sample))
+    node = next(iter(before["groups"]["ib-a100"]["nodes"].values()))
+    before["groups"]["ib-a100"]["nodes"] = {f"n{number}": node for number in range(1, 12)}
+    after = copy.deepcopy(before)
+    after["groups"]["spare"] = {**after["groups"]["ib-a100"], "measurements": []}
+    after["groups"]["ib-a100"] = {**after["groups"]["ib-a100"], "nodes": {}}
+    moved = compared(checked("report", before), checked("report", after))["groups"][-1]
+    assert moved.startswith("Nodes in another group: n1 (ib-a100 to spare), ")
+    assert moved.endswith("n8 (ib-a100 to spare), and 3 more")
+
+
 def test_groups_nodes_verdicts_and_findings_that_come_and_go_are_reported(sample: Json) -> None:
     finding = {"id": "x", "severity": "error", "group": "ib-a100", "hosts": ["a"], "cause": "it is slow"}
 
@@ -160,7 +207,7 @@ def test_groups_nodes_verdicts_and_findings_that_come_and_go_are_reported(sample
         "ib-a100: new: it is slow",
         "ib-a100: ib-a100-3 is no longer in the group",
     ]
-    assert history["groups"] == ["new: new"]
+    assert history["groups"] == ["Groups that are new: new"]
 
 
 def test_a_finding_that_reaches_another_host_is_new_there(sample: Json) -> None:

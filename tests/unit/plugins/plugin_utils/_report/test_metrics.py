@@ -16,7 +16,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import b
 from ansible_collections.fabric.rdma.tests.unit.contracts import a_test, evidence_of
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster, a_history
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.exposition import read_metrics, value_of
-from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import model_of
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import model_of, saved
 
 # Megabytes of the metrics of 1,000 nodes with eight ports each, of which a few are ill.
 MOST_OF_1000 = 7.0
@@ -46,6 +46,15 @@ def test_verdicts_bandwidth_and_links_are_in_base_units(sample: dict[str, Any]) 
         and ("device", "mlx5_0") in key[1]
         and ("node", "ib-a100-1") in key[1]
     ]
+
+
+def test_measurements_of_an_earlier_run_are_told_from_those_of_this_one(sample: dict[str, Any]) -> None:
+    group = {"group": "ib-a100"}
+    assert value_of(read_metrics(metrics_of(sample)), "group_measured_earlier", **group) == 0
+    document, sample["evidence"] = sample["evidence"][0], []
+    found = read_metrics(metrics_of(sample, earlier=[saved(document)]))
+    assert value_of(found, "group_measured_earlier", **group) == 1
+    assert value_of(found, "node_bandwidth_bytes_per_second", **group, node="ib-a100-1") > 0
 
 
 def test_latency_is_in_seconds_and_the_worst_counts(sample: dict[str, Any]) -> None:
