@@ -20,15 +20,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible import template
 from ansible.inventory.manager import split_host_pattern
+from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import OF_A_RUN
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import ROLES as CHANGING
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import (
-    BY_ITS_CORE,
     CASES,
-    ELSEWHERE,
+    RUN,
     looks_at_a_difference,
 )
 
@@ -119,15 +120,15 @@ def test_the_matrix_expects_a_difference_where_one_is_documented(module_docs: di
         name: module_docs[f"fabric.rdma.{name}"]["doc"]["attributes"]["diff_mode"]["support"] for name in CASES
     }
     assert {name: case.shows_differences for name, case in CASES.items()} == {
-        name: support == "full" for name, support in documented.items()
+        name: support in ("full", "partial") for name, support in documented.items()
     }
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("name", RUN)
 def test_a_difference_is_looked_at_elsewhere_where_one_is_documented(module_docs: dict[str, t.Any], name: str) -> None:
-    path, _colons, function = ELSEWHERE[name].partition("::")
+    path, _colons, function = RUN[name].partition("::")
     shown = module_docs[f"fabric.rdma.{name}"]["doc"]["attributes"]["diff_mode"]["support"] in ("full", "partial")
-    assert looks_at_a_difference(ROOT / path, function, BY_ITS_CORE.get(name, name)) or not shown
+    assert looks_at_a_difference(ROOT / path, function, name) or not shown
 
 
 def test_a_helper_of_other_modules_shows_no_difference_of_one(tmp_path: Path) -> None:
@@ -198,6 +199,23 @@ def test_role_specification_equals_defaults(role: str) -> None:
     assert {name: normal(option.get("default")) for name, option in options.items()} == {
         name: normal(value) for name, value in defaults.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("rollout", "node"),
+    [
+        ({}, "n1"),
+        ({"rdma_rollout": {}}, "n1"),
+        ({"rdma_rollout": {"node_names": None}}, "n1"),
+        ({"rdma_rollout": {"node_names": {"n2": "n1"}}}, "n1"),
+        ({"rdma_rollout": {"node_names": {"n1": "n2", "n2": "n1"}}}, "n2"),
+    ],
+)
+def test_the_node_that_is_drained_is_the_one_that_a_rollout_takes_for_the_host(rollout: t.Any, node: str) -> None:
+    text = load("roles/ofed/defaults/main.yml")["ofed_node_name"]
+    trusted = getattr(template, "trust_as_template", lambda plain: plain)(text)
+    templar = template.Templar(DataLoader(), variables={"inventory_hostname": "n1", **rollout})
+    assert templar.template(trusted) == node
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -841,7 +859,7 @@ def test_a_role_that_changes_nodes_passes_the_gate(role: str) -> None:
         return
     main = flat(yaml.safe_load((ROOT / "roles" / role / "tasks" / "main.yml").read_text()))
     included = [task["ansible.builtin.include_role"] for task in main if "ansible.builtin.include_role" in task]
-    assert included[0] == {"name": "fabric.rdma.discover", "tasks_from": "before_change"}
+    assert included[0] == {"name": "fabric.rdma.discover", "tasks_from": "before_change", "rolespec_validate": False}
     assert set(states) == {"begin", "end"}
     # nothing is changed before the first one
     telling = {"ansible.builtin." + name for name in ("assert", "debug", "include_role", "include_tasks", "set_fact")}
@@ -1548,6 +1566,22 @@ def test_no_task_waits_for_a_pod_by_its_name() -> None:
         if (task.get("kubernetes.core.k8s") or {}).get("kind") == "Pod" and "wait" in task["kubernetes.core.k8s"]
     }
     assert asked == set()
+
+
+def test_an_api_server_that_does_not_answer_is_heard_where_objects_are_waited_for() -> None:
+    """What has failed tells no resources, and the task would end with an error on its own condition."""
+    asked, deaf = set(), set()
+    for path in (ROOT / "roles").glob("*/tasks/*.yml"):
+        for task in tasks_in(path):
+            if "fabric.rdma.kubernetes_info" in task and "until" in task:
+                name, told = (path.parent.parent.name, task["name"]), task["register"]
+                asked.add(name)
+                if not re.match(
+                    rf"{told} is (failed|succeeded)\s+or |{told}\.resources is defined and ", task["until"]
+                ):
+                    deaf.add(name)
+    assert len(asked) > 1
+    assert deaf == set()
 
 
 def test_nothing_changes_a_cluster_before_the_lease_is_held() -> None:
