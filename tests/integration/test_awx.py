@@ -17,8 +17,10 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES, problems
 from ansible_collections.fabric.rdma.tests.integration.awx_api import KINDS, Awx, Server, survey_problems
 from ansible_collections.fabric.rdma.tests.receptor.controller import copy_project
+from ansible_collections.fabric.rdma.tests.unit.documentation import options, variables, wrong_option
 
 pytestmark = pytest.mark.integration
 
@@ -121,6 +123,39 @@ def test_what_is_named_is_there() -> None:
     assert {name for name, question in what["questions"].items() if question["default"]} == {"where", "method"}
     [prepare] = [entry for entry in templates.values() if entry["playbook"].endswith("/prepare.yml")]
     assert prepare["extra_vars"] == {"rdma_slices": prepare["job_slice_count"]}
+
+
+def refused(values: Json) -> list[str]:
+    """What a job would say of variables that AWX gives it."""
+    wrong = [f"there is no variable {name}" for name in values if name not in variables()]
+    wrong += [each for name, value in values.items() if name in VARIABLES for each in problems(name, value)]
+    return wrong + [each for name, value in values.items() if name in options() for each in wrong_option(name, value)]
+
+
+def test_jobs_take_all_that_awx_can_give_them() -> None:
+    """Variables of templates, nodes and schedules, and each choice of a survey: who makes it would see the job fail, not the survey."""
+    what = told()
+    for key in ("extra_vars", "extra_data"):
+        for entry in [*what["job_templates"], *what["workflow"]["nodes"], *what["schedules"]]:
+            assert refused(entry.get(key, {})) == [], entry
+    for name, question in what["questions"].items():
+        wish = question["variable"]
+        # no other is read by all plays
+        assert wish in VARIABLES, name
+        several = question["type"] == "multiselect"
+        choices = [[each] if several else each for each in question.get("choices", [])]
+        given = [*choices, *([question["default"]] if question["default"] else [])]
+        assert [each for value in given for each in refused({wish: value})] == [], name
+    # as many as the roles take, but for removing, which is a playbook of its own
+    methods = [spec["choices"] for name, spec in options().items() if name.endswith("_method") and "choices" in spec]
+    of_roles = {frozenset(choices) - {"remove"} for choices in methods if "render" in choices}
+    assert of_roles == {frozenset(what["questions"]["method"]["choices"])}
+
+
+def test_an_answer_that_no_job_takes_is_found() -> None:
+    assert refused({"rdma_rollout_method": "aply"})
+    assert refused({"rdma_serail": ["1"]}) == ["there is no variable rdma_serail"]
+    assert refused({"rdma_serial": ["10 %"]})
 
 
 WAYS = ("success", "failure")

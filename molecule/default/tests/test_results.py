@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.tests.unit import contracts
 testinfra_hosts = ["local://"]
 
 ROOT = Path(__file__).resolve().parents[3]
+DEMO = ROOT / "inventories" / "demo"
 OUTPUT = Path(os.environ["FABRIC_RDMA_OUTPUT"])
 GROUPS = ["gb200", "ib-a100", "ib-v100", "roce-rails", "soft-roce"]
 
@@ -45,7 +46,7 @@ def test_the_lab_says_how_fast_this_machine_is() -> None:
 
 
 def test_facts_of_every_host() -> None:
-    inventory = yaml.safe_load((ROOT / "inventories" / "demo" / "hosts.yml").read_text())
+    inventory = yaml.safe_load((DEMO / "hosts.yml").read_text())
     assert sorted(inventory["rdma"]["children"]) == GROUPS
     facts = contracts.load(OUTPUT / "facts.json")
     assert {"lab1", "lab2"} < set(facts)
@@ -81,13 +82,19 @@ def test_report_names_every_group_and_node(name: str, words: list[str]) -> None:
         assert word in text
 
 
-def playbook(name: str, *arguments: str) -> None:
-    """A playbook of the checkout on the demo's inventory."""
-    command = ["ansible-playbook", str(ROOT / "playbooks" / f"{name}.yml"), "-i", str(ROOT / "inventories" / "demo")]
+def playbook(name: str, *arguments: str, inventory: Path = DEMO) -> str:
+    """What a playbook of the checkout prints."""
     done = subprocess.run(
-        [*command, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        ["ansible-playbook", str(ROOT / "playbooks" / f"{name}.yml"), "-i", str(inventory), *arguments],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "ANSIBLE_SHOW_CUSTOM_STATS": "true", "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"},
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    return done.stdout
 
 
 def test_a_capture_gives_the_facts_of_the_node(tmp_path: Path) -> None:
@@ -105,9 +112,31 @@ def test_a_capture_gives_the_facts_of_the_node(tmp_path: Path) -> None:
     assert replayed == contracts.load(live / "facts.json")["lab1"]
 
 
+def test_hosts_of_a_slice_measure_against_each_other(tmp_path: Path) -> None:
+    """A slice as AWX starts it: an inventory that lacks groups without hosts in it, and two names that are equal."""
+    inventory = tmp_path / "slice"
+    inventory.mkdir()
+    (inventory / "group_vars").symlink_to(DEMO / "group_vars")
+    hosts = {"rdma": {"children": {"soft-roce": {"hosts": dict.fromkeys(("lab1", "lab2"))}}}}
+    (inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    output, name = tmp_path / "output", "rdma verify"
+    variables = {
+        "awx_job_id": 8,
+        "awx_workflow_job_id": 7,
+        "awx_workflow_job_name": name,
+        "awx_job_template_name": name,
+    }
+    said = playbook("verify", "-e", json.dumps({**variables, "rdma_output_dir": str(output)}), inventory=inventory)
+    check_evidence(output)
+    told = json.loads(said.partition("CUSTOM STATS: ")[2].partition("RUN: ")[2].partition("\n")[0])
+    assert list(told) == ["fabric_rdma_verify_8"]
+    assert (told["fabric_rdma_verify_8"]["groups"], int(told["fabric_rdma_verify_8"]["tests"])) == (["soft-roce"], 2)
+    assert int(told["fabric_rdma_verify_8"]["failed"]) == 0
+
+
 def test_a_base_runtime_spec_from_the_containerd_of_the_node() -> None:
     """Made from what the node's own ctr prints, once; the second time there is nothing to do."""
-    command = ["ansible", "lab1", "-i", str(ROOT / "inventories" / "demo"), "--one-line"]
+    command = ["ansible", "lab1", "-i", str(DEMO), "--one-line"]
     command += ["-m", "fabric.rdma.oci_rlimits", "-a", "path=/var/tmp/base-runtime-spec.json"]
     for changed in (True, False):
         done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
