@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -25,6 +27,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabSpec
 
 pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def traces(directory: Path) -> list[str]:
@@ -53,6 +57,15 @@ def on_node(directory: Path, *words: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=limit(300)).stdout
 
 
+def status(directory: Path) -> str:
+    """What whoever asks is told, on one line."""
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "playbooks/lab.yml", "-e", "lab_state=status"]
+    where = json.dumps({"lab_dir": str(directory)})
+    done = subprocess.run([*command, "-e", where], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return " ".join(done.stdout.split())
+
+
 def test_a_node_comes_dies_comes_back_and_leaves_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "lab"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "fabric.rdma"
@@ -65,6 +78,7 @@ def test_a_node_comes_dies_comes_back_and_leaves_nothing(tmp_path: Path) -> None
         # where nothing rules containers out, they come up
         assert (result.engine == "container") is (container_trouble() is None)
         assert (result.engine == "container") is (result.notes == [])
+        assert "lab1 runs " in status(directory)
         assert on_node(directory, "hostname") == "lab1\n"
         assert on_node(directory, "systemctl", "is-active", "containerd") == "active\n"
         on_node(directory, "echo kept >/var/lib/word; sync")
@@ -79,11 +93,13 @@ def test_a_node_comes_dies_comes_back_and_leaves_nothing(tmp_path: Path) -> None
         while lab.status().nodes[0].running and time.monotonic() < end:
             time.sleep(0.05)
         assert [node.running for node in lab.status().nodes] == [False]
+        assert "lab1 does not run, " in status(directory)
         assert lab.present(wish).changed
         assert on_node(directory, "cat", "/var/lib/word") == "kept\n"
     finally:
         lab.absent()
     assert not directory.exists()
+    assert f"There is no lab in {directory}" in status(directory)
     end = time.monotonic() + limit(30)
     # the kernel takes its time with the network of a namespace
     while traces(directory) and time.monotonic() < end:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -378,38 +379,115 @@ def test_what_continuous_integration_needs_is_what_sanity_looks_at(repo: Path) -
 # notes that it runs, and complains about another one that does
 APT_GET = """\
 #!/bin/sh
-[ "$1" = update ] && exit 0
+echo "$http_proxy $https_proxy" > "$(dirname "$0")/../proxies"
+[ "$1" = update ] && exec "$(dirname "$0")/update"
 mkdir "$0.lock" || { echo 'E: Could not get lock'; exit 100; }
 sleep 0.5
-shift 3
+shift 5
 for package in "$@"; do echo installed > "$(dirname "$0")/../packages/$package"; done
 echo "$*" >> "$(dirname "$0")/../asked"
 rmdir "$0.lock"
 """
+# of the variables of who calls it, it keeps those that are named
+SUDO = """\
+#!/bin/sh
+echo "$@" >> "$(dirname "$0")/../logged"
+keep=
+case "$1" in --preserve-env=*) keep=${1#*=}; shift ;; esac
+for name in $(echo "$keep" | tr , ' '); do eval "set -- \\"$name=\\$$name\\" \\"\\$@\\""; done
+exec env -i "PATH=$PATH" "$@"
+"""
 
 
-def test_stages_that_run_at_once_install_one_after_the_other(repo: Path, tmp_path: Path) -> None:
-    """What one has installed, the other does not ask for again."""
+@pytest.fixture
+def installing(repo: Path, tmp_path: Path) -> list[str]:
+    """tools/apt-install of two packages, where nothing is installed, by somebody who is not root."""
     for name in ("tools", "bin", "packages"):
         (tmp_path / name).mkdir()
     shutil.copy(repo / "tools" / "apt-install", tmp_path / "tools" / "apt-install")
     programs = {
         "apt-get": APT_GET,
+        "update": "#!/bin/sh\n",
         "dpkg-query": f'#!/bin/sh\ncat "{tmp_path}/packages/$3"\n',
-        "sudo": '#!/bin/sh\n[ "$1" != env ] || shift 2\nexec "$@"\n',
+        "id": "#!/bin/sh\necho 1000\n",
+        "sudo": SUDO,
     }
     for name, text in programs.items():
         (tmp_path / "bin" / name).write_text(text)
         (tmp_path / "bin" / name).chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
-    command = [str(tmp_path / "tools" / "apt-install"), "one", "two"]
+    path = f"PATH={tmp_path / 'bin'}:{os.environ['PATH']}"
+    return ["env", path, str(tmp_path / "tools" / "apt-install"), "one", "two"]
+
+
+def test_stages_that_run_at_once_install_one_after_the_other(installing: list[str], tmp_path: Path) -> None:
+    """What one has installed, the other does not ask for again."""
     processes = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        subprocess.Popen(installing, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for _number in range(2)
     ]
     outputs = [process.communicate(timeout=limit(60))[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
     assert (tmp_path / "asked").read_text().splitlines() == ["one two"]
+
+
+def test_packages_come_over_the_proxy_of_who_asks_for_them(installing: list[str], tmp_path: Path) -> None:
+    """sudo keeps no variable by itself, and logs what it is given."""
+    env = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+    env |= {"http_proxy": "http://me:secret@proxy.example.com:3128", "https_proxy": "http://proxy.example.com:3128"}
+    subprocess.run(installing, env=env, check=True, capture_output=True, timeout=limit(60))
+    assert (tmp_path / "proxies").read_text().split() == [env["http_proxy"], env["https_proxy"]]
+    assert "secret" not in (tmp_path / "logged").read_text()
+
+
+def test_packages_come_where_sudo_keeps_no_variable(installing: list[str], tmp_path: Path) -> None:
+    """NOSETENV of sudoers(5): sudo refuses the command whole. The apt of the machine may know the proxy itself."""
+    sudo = tmp_path / "bin" / "sudo"
+    refuse = "case \"$1\" in --preserve-env=*) echo 'sudo: sorry, you are not allowed' >&2; exit 1 ;; esac\n"
+    sudo.write_text(SUDO.replace("keep=\n", refuse + "keep=\n", 1))
+    env = {**os.environ, "http_proxy": "http://proxy.example.com:3128"}
+    subprocess.run(installing, env=env, check=True, capture_output=True, timeout=limit(60))
+    assert (tmp_path / "asked").read_text().splitlines() == ["one two"]
+
+
+def test_packages_wait_for_a_machine_that_updates_itself(installing: list[str], tmp_path: Path) -> None:
+    """The lock is real, and so is apt-get, which does not wait for it."""
+    state = tmp_path / "state"
+    (state / "lists" / "partial").mkdir(parents=True)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "status").touch()
+    places = {
+        "Dir::State": state,
+        "Dir::State::Status": tmp_path / "status",
+        "Dir::Cache": tmp_path / "cache",
+        "Dir::Etc::SourceList": "/dev/null",
+        "Dir::Etc::SourceParts": state / "none",
+    }
+    options = " ".join(f"-o {key}={value}" for key, value in places.items())
+    (tmp_path / "bin" / "update").write_text(f"#!/bin/sh\nexec {shutil.which('apt-get')} {options} update\n")
+    with open(state / "lists" / "lock", "w", encoding="utf-8") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        with subprocess.Popen(installing, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            assert process.stdout
+            first = [process.stdout.readline() for _number in range(2)]
+            fcntl.lockf(lock, fcntl.LOCK_UN)
+            rest = process.stdout.read()
+    assert first[0] == "apt: installing one two\n"
+    assert first[1].startswith(f"apt: waiting: {state}/lists/lock. It is held by process {os.getpid()} ")
+    assert (process.returncode, rest) == (0, "")
+    assert (tmp_path / "asked").read_text().splitlines() == ["one two"]
+
+
+def test_a_program_that_is_there_needs_no_package(installing: list[str], tmp_path: Path) -> None:
+    (tmp_path / "bin" / "one").write_text("#!/bin/sh\n")
+    (tmp_path / "bin" / "one").chmod(0o755)
+    subprocess.run(installing, check=True, capture_output=True, timeout=limit(60))
+    assert (tmp_path / "asked").read_text().splitlines() == ["two"]
+
+
+def test_packages_that_are_not_there_are_not_waited_for(installing: list[str], tmp_path: Path) -> None:
+    (tmp_path / "bin" / "update").write_text("#!/bin/sh\necho 'E: no network'\nexit 100\n")
+    done = subprocess.run(installing, check=False, capture_output=True, text=True, timeout=limit(60))
+    assert (done.returncode, done.stderr) == (1, "E: no network\nerror: could not install: one two\n")
 
 
 # --- scenarios -------------------------------------------------------------------------------------------------------

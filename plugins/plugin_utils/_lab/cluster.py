@@ -390,7 +390,7 @@ def wait_until_joined(
             text = "; ".join(f"{name}: {trouble}" for name, trouble in waiting.items())
             raise LabError(
                 f"nodes have not joined the cluster within {timeout:.0f} s: {text}",
-                f"Look at journalctl --unit=kubelet on it (ssh -F {directory.file('ssh_config')} {next(iter(waiting))})",
+                f"Look at journalctl --unit=kubelet on it (ssh -F {shlex.quote(str(directory.file('ssh_config')))} {next(iter(waiting))})",
             )
         if waiting and now - told >= 10:
             told = now

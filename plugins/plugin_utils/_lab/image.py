@@ -126,8 +126,8 @@ def _overlay_archive(files: t.Mapping[str, tuple[int, str]]) -> bytes:
 
 
 def _machine_apt_options() -> list[str]:
-    """The settings of the machine's apt without which its mirrors may not be reachable (proxy, dates of frozen mirrors)."""
-    wanted = re.compile(r"^Acquire::((https?|ftp)::Proxy|Check-Valid-Until|Check-Date|Retries)\s")
+    """The settings of the machine's apt without which its mirrors may not be reachable (proxy, also of one host; dates of frozen mirrors)."""
+    wanted = re.compile(r"^Acquire::((https?|ftp)::Proxy(::\S+)?|Check-Valid-Until|Check-Date|Retries)\s")
     try:
         output = subprocess.run(["apt-config", "dump"], check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):

@@ -22,13 +22,19 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.egress import POR
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import MEGABYTE, echo
 
 
+def listens(directory: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(directory / SOCKET_FILE)) == 0
+
+
 @pytest.fixture
 def proxy(tmp_path: Path) -> t.Iterator[Path]:
     """The directory of one that runs."""
     command = [sys.executable, "-I", str(egress.__file__), "serve", str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
         end = time.monotonic() + limit(20)
-        while not (tmp_path / SOCKET_FILE).exists():
+        # the file is there before somebody listens
+        while not listens(tmp_path):
             assert process.poll() is None
             assert time.monotonic() < end
             time.sleep(0.01)

@@ -38,6 +38,15 @@ def test_the_image_is_built_with_the_machines_own_sources() -> None:
     assert "perftest" not in include
 
 
+def test_the_machines_apt_says_how_its_mirrors_are_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror in the site may be one that its proxy does not reach."""
+    lines = ['Acquire::http::Proxy "http://proxy:3128"', 'Acquire::http::Proxy::mirror.site "DIRECT"']
+    more = ['Acquire::https::Proxy ""', 'Acquire::http::Proxy-Auto-Detect "/usr/bin/program"', 'Acquire::Other "1"']
+    (tmp_path / "apt.conf").write_text("".join(f"{line};\n" for line in [*lines, *more]))
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    assert [line for line in image._machine_apt_options() if "Proxy" in line] == lines
+
+
 def test_overlay_is_reproducible_and_owned_by_root() -> None:
     data = image._overlay_archive(FILES)
     assert data == image._overlay_archive(dict(reversed(list(FILES.items()))))
