@@ -62,8 +62,10 @@ def machine() -> dict[str, t.Any]:
 
 
 def keep(path: Path, measurement: str, **figures: t.Any) -> None:
-    """Puts the figures of one measurement in the place of its earlier ones; those of others stay."""
+    """Puts the figures of one measurement in the place of its earlier ones; those of others stay, also where it is ended meanwhile."""
     known = json.loads(path.read_text()) if path.exists() else {}
     known[measurement] = {"machine": machine(), **figures}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(known, indent=1) + "\n")
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(json.dumps(known, indent=1) + "\n")
+    beside.replace(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -276,6 +277,20 @@ def test_what_one_measures_stays_when_another_does(kept: Path, table: t.Any) -> 
     assert sorted(told) == ["planner", "playbooks"]
     assert told["planner"]["curves"] == {"alike": [2]}
     assert {each["machine"]["kernel"] for each in told.values()} == {os.uname().release}
+
+
+def test_figures_stay_when_later_ones_find_no_room(kept: Path) -> None:
+    """Half a file would end each measurement that comes after."""
+    figures.keep(kept, "planner", curves={"alike": [1]})
+    before = kept.read_text()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            figures.keep(kept, "report", seconds=list(range(10_000)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert kept.read_text() == before
 
 
 @pytest.mark.parametrize("name", ["ib_facts", "planner", "report"])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import functools
 import importlib.util
 import itertools
@@ -35,6 +36,7 @@ from ansible_collections.fabric.rdma.tests.unit.documentation import (
     BEHIND_A_GAP,
     CHECKS,
     CORE,
+    ELSEWHERE,
     FENCE,
     LIKEWISE,
     PAPERS,
@@ -47,6 +49,7 @@ from ansible_collections.fabric.rdma.tests.unit.documentation import (
     papers_with,
     parts_of,
     planned_groups,
+    program_of,
     rows_of,
     sentences,
     tables,
@@ -87,6 +90,9 @@ def test_a_command_in_a_sentence_can_be_typed() -> None:
     assert len(found) > 50
     wrong = {f"{paper}: {span}": wrong_with(span) for paper, span in found if not re.search(r"\.\.\.|<\w+>", span)}
     assert {span: each for span, each in wrong.items() if each} == {}
+    # a program that no page names any more would be forgotten
+    named = {program_of(words) for _paper, span in found for words in parts_of(span)}
+    assert set(ELSEWHERE) <= named
 
 
 def names_in(node: ast.AST) -> set[str]:
@@ -251,6 +257,8 @@ def test_the_target_that_is_named_runs_the_test() -> None:
         ('make benchmark SIZES="--only sites --site 5000"', "does not take these arguments"),
         ('make benchmark SIZES="--only site --sizes 5000"', "does not take these arguments"),
         ("rdmactl start", "not a program that this test knows"),
+        ("rdma resource shwo mr", "rdma is not known to take 'resource shwo mr'"),
+        ("dmesg | grep -x aer", "reads no output"),
     ],
 )
 def test_a_command_that_cannot_is_found(command: str, said: str) -> None:
@@ -648,6 +656,25 @@ def test_versions_of_others_in_commands_are_those_that_are_pinned() -> None:
     assert f"or another one with ansible-core {core}. " in (ROOT / "docs" / "awx.md").read_text()
 
 
+# The way back takes an earlier release.
+NAMES_ANOTHER = {"docs/upgrade.md"}
+# Files other than pages that name the release.
+CALLED = ["execution-environment.yml", "playbooks/awx.yml", "playbooks/vars/awx.yml"]
+
+
+def test_tarballs_and_images_are_called_by_the_release() -> None:
+    """Whoever raises the version of galaxy.yml would leave pages that have users install the release before."""
+    version = yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"]
+    named = [
+        (paper, name, found)
+        for paper in {*PAPERS, *CALLED} - NAMES_ANOTHER
+        for name, found in re.findall(r"fabric-rdma(-ee:|-)(\d+\.\d+\.\d+)", (ROOT / paper).read_text())
+    ]
+    assert {name for _paper, name, _found in named} == {"-", "-ee:"}
+    assert set(CALLED) < {paper for paper, _name, _found in named}
+    assert [each for each in sorted(named) if each[2] != version] == []
+
+
 def test_every_page_names_the_pythons_of_the_table() -> None:
     table = rows("docs/support.md", "| ansible-core | controller | nodes |")
     cores = [core for row in table for core in row[0].split(", ")]
@@ -714,6 +741,18 @@ def test_defaults_of_what_awx_gets_are_those_of_its_objects() -> None:
     assert set(told) == used
     assert {name: told[name] for name in defaults} == defaults
     assert all(told[name].startswith("none: ") for name in used - set(defaults))
+
+
+def test_settings_that_are_here_are_those_of_the_page() -> None:
+    """What a large site is told to keep of ansible.cfg, such as the pipelining that the figures were measured with."""
+    here = configparser.ConfigParser()
+    here.read(ROOT / "ansible.cfg")
+    told = [row[1] for row in rows("docs/large.md", "| where | what | why |") if row[1].endswith(", as here")]
+    assert len(told) == 2
+    for text in told:
+        name, value = text.split()[0:3:2]
+        for section in re.findall(r"\[(\w+)\]", text) or ["defaults"]:
+            assert here[section][name] == value.rstrip(","), text
 
 
 def named_in(what: t.Any) -> set[str]:
