@@ -713,7 +713,7 @@ def parts(text: str) -> list[str]:
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--hosts", type=numbers, default=[10, 50, 200], help="sizes of (a) to (c)")
+    parser.add_argument("--hosts", type=numbers, default=[10, 50, 200], help="sizes of (a) to (c); (d) has the first")
     parser.add_argument("--cached", type=numbers, default=[100, 1000, 10_000], help="sizes of (e)")
     parser.add_argument("--site", type=numbers, default=[200, 1000], help="sizes of (f)")
     parser.add_argument("--forks", type=int, default=FORKS)
@@ -737,7 +737,7 @@ def main() -> int:
         if "small" in chosen.only:
             small(table, place, chosen.hosts, chosen.forks, first=not chosen.generous)
         if "facts" in chosen.only:
-            facts(table, place, 10, chosen.forks)
+            facts(table, place, chosen.hosts[0], chosen.forks)
         if "cached" in chosen.only:
             cached(table, place, chosen.cached, chosen.forks)
         if "site" in chosen.only:

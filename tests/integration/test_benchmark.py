@@ -20,13 +20,17 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_no_part_is_in_the_way_of_the_next(tmp_path: Path) -> None:
     """Each has fewer hosts than the one before, of which a plan would lose some if they were of one cluster."""
     kept = tmp_path / "benchmark.json"
-    sizes = ["--only", "cached,site", "--cached", "3", "--site", "2", "--json", str(kept)]
+    sizes = ["--only", "facts,cached,site", "--hosts", "4", "--cached", "3", "--site", "2", "--json", str(kept)]
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "playbooks.py"), *sizes], capture_output=True, text=True, check=False
     )
     told = json.loads(kept.read_text())["playbooks"]
     assert done.returncode == 0, done.stdout + done.stderr
     assert told["failures"] == []
-    assert [(row["what"], row["hosts"]) for row in told["rows"]][-1] == ("site.yml under ansible-runner", 2)
-    assert len(told["rows"]) == 4
-    assert told["rows"][-1]["largest_event_bytes"] > 0
+    usual, own, *_cached, whole = told["rows"]
+    assert (usual["what"].endswith("ibdev2netdev"), own["what"], own["hosts"]) == (True, "ib_facts", 4)
+    assert own["compared_with"] == "commands"
+    assert own["ratio"] > 0
+    assert (whole["what"], whole["hosts"]) == ("site.yml under ansible-runner", 2)
+    assert len(told["rows"]) == 6
+    assert whole["largest_event_bytes"] > 0
