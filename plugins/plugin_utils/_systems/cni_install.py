@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import max_unavailable
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, MANAGED_BY
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, DRA_LABEL, MANAGED_BY
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site, Wait
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored
 
@@ -205,7 +205,7 @@ def node_pod(
         ],
     }
     if wish.get("nodes") == "rdma":
-        terms = [{"matchExpressions": [{"key": CLASS_LABEL, "operator": "Exists"}]}]
+        terms = [{"matchExpressions": [{"key": label, "operator": "Exists"}]} for label in (CLASS_LABEL, DRA_LABEL)]
         pod["affinity"] = {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         }

@@ -14,6 +14,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import so
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import names_of, under_default_route
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     APP_NAME,
+    CLASS_LABEL,
+    DRA_LABEL,
     DRANET_NAME,
     GROUP_LABEL,
     INVENTORY_LABEL,
@@ -25,6 +27,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import
 
 __all__ = [
     "API_GROUP",
+    "class_label",
     "class_of",
     "dranet_serves",
     "host_problems",
@@ -63,6 +66,11 @@ def names_class(rollout: t.Mapping[str, t.Any], group: str, entry: Class) -> boo
 def dranet_serves(rollout: t.Mapping[str, t.Any], group: str, entry: Class) -> bool:
     """Whether DRANET is to serve a class, whose nodes have DRA_LABEL then, and offer no resource. rollout: rdma_rollout."""
     return rollout.get("engine") == "dra" and names_class(rollout, group, entry)
+
+
+def class_label(rollout: t.Mapping[str, t.Any], group: str, entry: Class) -> str:
+    """The label of the nodes of a class, which has its slug. rollout: rdma_rollout."""
+    return DRA_LABEL if dranet_serves(rollout, group, entry) else CLASS_LABEL
 
 
 def class_of(item: Json) -> str:

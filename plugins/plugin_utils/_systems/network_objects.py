@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Group
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.blocks import NV_IPAM
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
-    CLASS_LABEL,
     GROUP_LABEL,
     POLICY_VERSION,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug, group_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import config_text
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses import Pool, Span, cut, span_networks
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Wait
@@ -106,28 +104,40 @@ def _local_range(pool: Pool, span: Span) -> Json:
     return {**found, **({} if pool.gateway is None else {"gateway": pool.text(pool.gateway)})}
 
 
-def _class_terms(group: Group) -> list[Json]:
-    slugs = sorted(class_slug(entry["name"]) for entry in group["classes"])
-    return [{"key": CLASS_LABEL, "operator": "In", "values": slugs}]
+def _class_terms(labels: t.Mapping[str, str]) -> list[Json]:
+    """One for each label that nodes have, of which a node has one. labels: by slug of class."""
+    slugs: dict[str, list[str]] = {}
+    for slug in sorted(labels):
+        slugs.setdefault(labels[slug], []).append(slug)
+    return [{"matchExpressions": [{"key": label, "operator": "In", "values": own}]} for label, own in slugs.items()]
 
 
 def pool_objects(
-    network: Network, rows: t.Sequence[Attachment], pools: t.Sequence[Pool], group: Group, block: int, places: Places
+    network: Network,
+    rows: t.Sequence[Attachment],
+    pools: t.Sequence[Pool],
+    labels: t.Mapping[str, str],
+    block: int,
+    places: Places,
 ) -> list[Json]:
-    """Objects of the pools of a rail, for IPAM that keeps them as objects. rows: what takes addresses of them; block: of nv-ipam."""
+    """Objects of the pools of a rail, for IPAM that keeps them as objects.
+
+    rows: what takes addresses of them; labels: of nodes, by slug of class; block: of nv-ipam.
+    """
+    terms = _class_terms(labels)
     if network.ipam_type == "nv_ipam":
-        return [_nv_pool(network, pool, group, block, places) for pool in pools]
+        return [_nv_pool(network, pool, terms, block, places) for pool in pools]
     if network.ipam_type == "spiderpool":
-        return [_spider_pool(network, rows, pool, group) for pool in pools]
+        return [_spider_pool(network, rows, pool, terms) for pool in pools]
     return []
 
 
-def _nv_pool(network: Network, pool: Pool, group: Group, block: int, places: Places) -> Json:
+def _nv_pool(network: Network, pool: Pool, terms: t.Sequence[Json], block: int, places: Places) -> Json:
     spec: Json = {
         "subnet": pool.network,
         "perNodeBlockSize": block,
         # other nodes would be given blocks that nobody uses
-        "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": _class_terms(group)}]},
+        "nodeSelector": {"nodeSelectorTerms": list(terms)},
     }
     hosts = Span(
         pool.version, pool.address + 1, pool.address + (1 << ((32 if pool.version == 4 else 128) - pool.prefix)) - 2
@@ -144,7 +154,7 @@ def _nv_pool(network: Network, pool: Pool, group: Group, block: int, places: Pla
     return {"apiVersion": _POOLS, "kind": "IPPool", "metadata": metadata, "spec": spec}
 
 
-def _spider_pool(network: Network, rows: t.Sequence[Attachment], pool: Pool, group: Group) -> Json:
+def _spider_pool(network: Network, rows: t.Sequence[Attachment], pool: Pool, terms: t.Sequence[Json]) -> Json:
     ips = [
         pool.text(span.first) if span.first == span.last else f"{pool.text(span.first)}-{pool.text(span.last)}"
         for span in pool.spans
@@ -155,7 +165,8 @@ def _spider_pool(network: Network, rows: t.Sequence[Attachment], pool: Pool, gro
         # without what is excluded, and without the gateway, which Spiderpool refuses in it
         "ips": ips,
         "multusName": [f"{network.namespace}/{row.name}" for row in rows],
-        "nodeAffinity": {"matchExpressions": _class_terms(group)},
+        # a label selector, which knows no alternatives
+        "nodeAffinity": terms[0],
     }
     if pool.gateway is not None:
         spec["gateway"] = pool.text(pool.gateway)

@@ -274,11 +274,24 @@ def _of_policies(network: Network, rows: t.Sequence[Attachment], rollout: t.Mapp
     return Functions({row.rail: f"{prefix}/{_policy_resource(network, row.rail)}" for row in rows}, [], [])
 
 
-def policies(network: Network, rows: t.Sequence[Attachment], site: Site, namespace: str, found: Findings) -> list[Json]:
+def _matches(entry: Class, rail: t.Optional[int]) -> list[t.Any]:
+    """What the plan's selectors match on all hosts of a class, of one rail where it has several networks."""
+    found = [match for host in entry["hosts"] for match in entry["matches"].get(host, [])]
+    return [match for match in found if rail is None or match.get("rail") == rail]
+
+
+def policies(
+    network: Network,
+    rows: t.Sequence[Attachment],
+    labels: t.Mapping[str, str],
+    site: Site,
+    namespace: str,
+    found: Findings,
+) -> list[Json]:
     """SriovNetworkNodePolicies: the operator makes the virtual functions of each class and rail, and offers them.
 
     By the addresses and names of the plan's physical functions on the nodes of the class. rootDevices and pfNames are lists of
-    alternatives, so that all hosts of a class are in one policy.
+    alternatives, so that all hosts of a class are in one policy. labels: of nodes, by slug of class.
     """
     group = site["plan"]["groups"][network.group]
     wish = network.wish["sriov"]
@@ -290,12 +303,7 @@ def policies(network: Network, rows: t.Sequence[Attachment], site: Site, namespa
     for entry in group["classes"]:
         slug = class_slug(entry["name"])
         for row in rows:
-            matches = [
-                match
-                for host in entry["hosts"]
-                for match in entry["matches"].get(host, [])
-                if row.rail is None or match.get("rail") == row.rail
-            ]
+            matches = _matches(entry, row.rail)
             if not matches:
                 found.problem(
                     f"{network.words}: class {entry['name']} has no PCI function that the operator could make virtual ones of"
@@ -305,7 +313,7 @@ def policies(network: Network, rows: t.Sequence[Attachment], site: Site, namespa
             _check_exact(network, entry, matches, site, found)
             spec: Json = {
                 "resourceName": _policy_resource(network, row.rail),
-                "nodeSelector": {CLASS_LABEL: slug},
+                "nodeSelector": {labels[slug]: slug},
                 "nicSelector": {
                     "vendor": _vendor(site, matches),
                     "rootDevices": sorted({match["pci"] for match in matches}),

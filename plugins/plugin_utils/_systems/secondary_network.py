@@ -16,6 +16,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     SPIDERPOOL_IMAGES,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of, engine_defaults
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses import (
     Pool,
@@ -37,7 +38,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
     Site,
     empty_request,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import dranet_serves
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import class_label, dranet_serves
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import halted
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.multus import multus_objects
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored
@@ -94,6 +95,8 @@ class _Planned(t.NamedTuple):
     rows: list[Attachment]
     pools: Pools
     functions: Functions
+    # of the nodes of its group, by slug of class
+    labels: dict[str, str]
 
     def pools_of(self, row: Attachment) -> list[Pool]:
         return self.pools.get(row.rail) or []
@@ -200,7 +203,14 @@ def _plan(network: Network, site: Site, rollout: t.Mapping[str, t.Any], found: F
             found.problem(
                 f"{network.words}: no resource of a device plugin is known for {some(lacking)}: name it with resource"
             )
-    return _Planned(network, rows, pools, functions)
+    classes = site["plan"]["groups"][network.group]["classes"]
+    labels = {class_slug(entry["name"]): class_label(rollout, network.group, entry) for entry in classes}
+    if network.ipam_type == "spiderpool" and len(set(labels.values())) > 1:
+        found.problem(
+            f"{network.words}: nodes of classes that DRANET serves have another label than the others, and Spiderpool selects the nodes of a pool "
+            "by one label: name all classes of the group in rdma_rollout.classes, or none"
+        )
+    return _Planned(network, rows, pools, functions, labels)
 
 
 def _check_dranet(
@@ -337,16 +347,16 @@ def _objects_of(
     found: Findings,
 ) -> list[Json]:
     network = each.network
-    group = site["plan"]["groups"][network.group]
     places = _places(wish, network, directories)
     objects: list[Json] = []
     if network.kind == "sriov" and network.wish.get("sriov") and not network.wish.get("resource"):
-        objects += policies(network, each.rows, site, places.sriov_operator, found)
+        objects += policies(network, each.rows, each.labels, site, places.sriov_operator, found)
     by_rail: dict[t.Optional[int], list[Attachment]] = {}
     for row in each.rows:
         by_rail.setdefault(row.rail, []).append(row)
     for rail, rows in by_rail.items():
-        objects += pool_objects(network, rows, each.pools.get(rail) or [], group, block_size(network, site), places)
+        pools, block = each.pools.get(rail) or [], block_size(network, site)
+        objects += pool_objects(network, rows, pools, each.labels, block, places)
     for row in each.rows:
         resources = each.resources_of(row, site)
         objects += network_objects(network, row, each.pools_of(row), resources[0] if resources else None, places)

@@ -16,7 +16,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import generation
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, DRA_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import wished_release
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
@@ -31,7 +30,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
     Site,
     empty_request,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import dranet_serves
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import class_label
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.hypernodes import hypernodes as hypernodes_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import halted
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored, named
@@ -148,7 +147,7 @@ def _classes(
             # all hosts of a class have their kubelets in one directory
             runtime = (site["facts"][seen[0]].get("runtime") or {}) if seen else {}
             root = kubelet_root(runtime.get("distribution"))
-            label = DRA_LABEL if dranet_serves(rollout, group, each) else CLASS_LABEL
+            label = class_label(rollout, group, each)
             found.append(PluginClass(class_slug(each["name"]), root, runtime_class, group, len(each["hosts"]), label))
     return found, problems
 

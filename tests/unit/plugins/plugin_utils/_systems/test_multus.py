@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import MULTUS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, DRA_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import cni_directories, node_set
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site
@@ -237,7 +237,8 @@ def test_wishes_reach_the_pods() -> None:
     assert (pod["priorityClassName"], pod["tolerations"]) == ("mine", wish["tolerations"])
     assert pod["imagePullSecrets"] == [{"name": "pull"}]
     terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    assert terms == [{"matchExpressions": [{"key": CLASS_LABEL, "operator": "Exists"}]}]
+    # nodes that DRANET serves have the second one
+    assert terms == [{"matchExpressions": [{"key": key, "operator": "Exists"}]} for key in (CLASS_LABEL, DRA_LABEL)]
     # an image of the user's own is taken as it is
     (own,) = pod_of(one(made({"image": "example.com/multus:1"}, site), "DaemonSet"))["containers"]
     assert own["image"] == "example.com/multus:1"

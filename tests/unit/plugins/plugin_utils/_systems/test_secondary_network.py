@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import SPIDERPOOL_IMAGES, SRIOV_PLUGIN
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, GROUP_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, DRA_LABEL, GROUP_LABEL
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems import addresses
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import node_addresses
@@ -514,6 +514,47 @@ def test_functions_that_dranet_gives_to_one_pod_are_for_no_network(engine: str) 
         found = roce(network, wishes=NO_SHARES, wish=wish)
         told = [text for text in found["problems"] if "DRANET serves roce-" in text]
         assert bool(told) is (own and engine == "dra")
+
+
+def label_keys(item: Json) -> set[str]:
+    """Keys of labels by which something selects nodes."""
+    spec = item["spec"]
+    if item["kind"] == "IPPool":
+        (term,) = spec["nodeSelector"]["nodeSelectorTerms"]
+    else:
+        term = spec.get("nodeAffinity") or {"matchExpressions": [{"key": key} for key in spec["nodeSelector"]]}
+    return {row["key"] for row in term["matchExpressions"]}
+
+
+@pytest.mark.parametrize(("engine", "label"), [("daemonset", CLASS_LABEL), ("dra", DRA_LABEL)])
+def test_networks_beside_those_of_dranet_are_for_its_nodes(engine: str, label: str) -> None:
+    """They have no other label."""
+    beside = {"name": "one", "kind": "macvlan", "master": "eth9"}
+    spider = {**beside, "kind": "spiderpool", "ipam": {"range": "10.20.0.0/24"}}
+    found = [
+        sane(roce({**beside, "ipam": {**ONE, "type": "nv_ipam"}}, wish={"rollout": {"engine": engine}})),
+        sane(roce(spider, wish={"rollout": {"engine": engine}})),
+        sane(roce(SRIOV, wishes=NO_SHARES, wish={"rollout": {"engine": engine}})),
+    ]
+    kinds = ("IPPool", "SpiderIPPool", "SriovNetworkNodePolicy")
+    selecting = [item for each, kind in zip(found, kinds, strict=True) for item in of_kind(each, kind)]
+    assert {item["kind"] for item in selecting} == set(kinds)
+    assert [label_keys(item) for item in selecting] == [{label}] * len(selecting)
+
+
+def test_a_pool_is_for_nodes_of_dranet_and_for_others() -> None:
+    """A node has one of the labels, and Spiderpool selects nodes by one."""
+    wish = {"rollout": {"engine": "dra", "classes": {"names": ["ib-ibp33s0"]}}}
+    network = {"name": "dev", "kind": "hostdevice", "resource": "example.com/cards"}
+    found = sane(infiniband({**network, "ipam": {**ONE, "type": "nv_ipam"}}, wish=wish))
+    (pool,) = of_kind(found, "IPPool")
+    terms = pool["spec"]["nodeSelector"]["nodeSelectorTerms"]
+    assert [(row["key"], row["values"]) for term in terms for row in term["matchExpressions"]] == [
+        (CLASS_LABEL, ["ib-ibp161s0"]),
+        (DRA_LABEL, ["ib-ibp33s0"]),
+    ]
+    told = one_problem(infiniband({**network, "ipam": {**ONE, "type": "spiderpool"}}, wish=wish))
+    assert "name all classes of the group in rdma_rollout.classes, or none" in told
 
 
 # --- who offers functions -------------------------------------------------------------------------------------------------
