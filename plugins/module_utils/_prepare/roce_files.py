@@ -56,6 +56,9 @@ def _commands(port: Json, wished: Wished, programs: Json) -> list[str]:
         if wished.pfc is not None:
             found.append(f"{qos} --pfc={pfc_list(wished.pfc)}")
     if wished.tos is not None:
+        # Without it there is no place for the ToS, and cma_roce_tos does not load it. rdma-core does when the device appears, which is
+        # when the unit starts, too.
+        found.append("/sbin/modprobe rdma_cm")
         # without the directory nobody could see the value afterwards
         found.append(f"/bin/mkdir -p /sys/kernel/config/rdma_cm/{port['device']}")
         found.append(f"{programs.get('cma_roce_tos')} -d {port['device']} -p {port['port']} -t {wished.tos}")

@@ -65,6 +65,7 @@ def test_everything_that_can_be_kept() -> None:
         f"ExecStart=-/usr/bin/systemd-tmpfiles --create {VALUES}\n"
         "ExecStart=-/usr/bin/mlnx_qos -i eth0 --trust=dscp\n"
         "ExecStart=-/usr/bin/mlnx_qos -i eth0 --pfc=0,0,0,1,0,0,0,0\n"
+        "ExecStart=-/sbin/modprobe rdma_cm\n"
         "ExecStart=-/bin/mkdir -p /sys/kernel/config/rdma_cm/mlx5_0\n"
         "ExecStart=-/usr/bin/cma_roce_tos -d mlx5_0 -p 1 -t 106\n"
     )
@@ -83,6 +84,13 @@ def test_everything_that_can_be_kept() -> None:
 )
 def test_only_what_is_wished_is_kept(wish: dict[str, Any], paths: set[str]) -> None:
     assert set(files(wish)) == paths
+
+
+def test_the_tos_does_not_wait_for_who_loads_rdma_cm() -> None:
+    """The device appears before it: without the module there is no place for the ToS, and cma_roce_tos does not load it."""
+    commands = [line.partition("=-")[2] for line in files({"dscp": 26})[UNIT].splitlines() if "ExecStart" in line]
+    (module,) = (index for index, line in enumerate(commands) if line.endswith("modprobe rdma_cm"))
+    assert all(module < index for index, line in enumerate(commands) if "/rdma_cm/" in line or "cma_roce_tos" in line)
 
 
 def test_each_device_has_a_unit_of_its_own() -> None:
