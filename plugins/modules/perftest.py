@@ -86,11 +86,14 @@ options:
         default: false
       memory:
         description:
-          - Where the messages are. V(cuda) is the memory of the first GPU by C(nvidia_peermem), V(cuda_dmabuf) the same by DMA-BUF.
+          - Where the messages are. V(cuda) is the memory of a GPU by C(nvidia_peermem), V(cuda_dmabuf) the same by DMA-BUF.
           - The last two need a perftest that was built with CUDA.
         type: str
         choices: [host, cuda, cuda_dmabuf]
         default: host
+      gpu:
+        description: PCI address of the GPU whose memory it is, by default the first one.
+        type: str
       address:
         description: Address at which the server is reached to exchange connection data. Client only, it is preferred to that of O(servers).
         type: str
@@ -240,6 +243,7 @@ TEST: Json = {
     "all_sizes": {"type": "bool", "default": False},
     "bidirectional": {"type": "bool", "default": False},
     "memory": {"type": "str", "choices": list(MEMORIES), "default": "host"},
+    "gpu": {"type": "str"},
     "address": {"type": "str"},
 }
 SERVER: Json = {

@@ -233,10 +233,14 @@ class _OfTest(t.TypedDict, total=False):
 
 class _Planned(_OfTest, total=False):
     software: bool
+    gpus: dict[Side, str]
 
 
 class PlannedTest(_Planned):
-    """floor_reason: where its floor comes from, in words. What is false, or the host's memory, is not there."""
+    """floor_reason: where its floor comes from, in words. What is false, or the host's memory, is not there.
+
+    gpus: PCI addresses of those whose memory it is, where it is known which are near the HCAs; for hosts, as a Pod has its own.
+    """
 
     test: str
     client: Endpoint
@@ -276,7 +280,11 @@ class Pair(_OfPods):
     tests: list[PlannedTest]
 
 
-class JobTest(_OfTest):
+class _OfJob(_OfTest, total=False):
+    gpu: str
+
+
+class JobTest(_OfJob):
     test: str
     device: str
     port: int

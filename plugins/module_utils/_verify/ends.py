@@ -35,8 +35,9 @@ class End:
     """One port of one host. fabric: what both ends of a pair must have in common; address: for the exchange, None: unknown.
 
     rate_gbps: of the link, by its speed and width, without its coding; pcie_gbps: what its place in the host carries at most, None:
-    unknown; gpu: how its memory is reached by the HCA (a name of perftest.MEMORIES), None: there is no GPU. usual_gbps: the rate of this
-    port on most hosts of the group where that is higher, else None: a link that trained down is a defect, and lowers no floor.
+    unknown; gpu: how its memory is reached by the HCA (a name of perftest.MEMORIES), None: there is no GPU; nearest: the PCI address of the
+    GPU whose memory it is, None: the first one. usual_gbps: the rate of this port on most hosts of the group where that is higher, else
+    None: a link that trained down is a defect, and lowers no floor.
     """
 
     host: str
@@ -49,6 +50,7 @@ class End:
     fabric: str
     pcie_gbps: t.Optional[float] = None
     gpu: t.Optional[str] = None
+    nearest: t.Optional[str] = None
     usual_gbps: t.Optional[float] = None
 
     def facts(self) -> Endpoint:
@@ -112,6 +114,15 @@ def gpu_memory(facts: Json, gpudirect: str) -> t.Optional[str]:
     return "cuda" if module.get("loaded") else "cuda_dmabuf"
 
 
+def _nearest_gpu(facts: Json, device: Json) -> t.Optional[str]:
+    """The GPU with the shortest way to an HCA; None where nobody knows. Behind another socket it is slower than the port."""
+    gpus = [gpu for gpu in facts.get("gpus") or () if gpu.get("vendor") == "10de"]
+    node = device.get("numa_node")
+    near = [gpu for gpu in gpus if device["name"] in (gpu.get("nearest") or ())]
+    near = near or [gpu for gpu in gpus if node is not None and gpu.get("numa_node") == node]
+    return str(near[0]["pci"]) if near else None
+
+
 def data_gbps(port: t.Mapping[str, t.Any]) -> t.Optional[float]:
     """Gb/s of data that a port of the facts carries; None where its rate is not known."""
     rate = sensible(port["rate_gbps"])
@@ -159,6 +170,7 @@ def _end(host: str, facts: Json, wanted: Port, settings: Settings) -> t.Union[En
         fabric.strip(),
         None if software else _place(device),
         None if software else gpu_memory(facts, settings.gpudirect),
+        _nearest_gpu(facts, device),
     )
 
 

@@ -41,6 +41,7 @@ def _command(test: Json, tcp_port: int, address: t.Optional[str] = None, ipv6: b
         all_sizes=test["all_sizes"],
         bidirectional=test["bidirectional"],
         memory=test["memory"],
+        gpu=test["gpu"],
         tcp_port=tcp_port,
         address=address,
         ipv6=ipv6,

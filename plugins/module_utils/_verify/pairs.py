@@ -52,7 +52,9 @@ def _tests(rails: t.Sequence[tuple[End, End]], settings: Settings) -> list[Plann
             tests.append(_test(name, client, server, settings))
             # the memory of GPUs is worth its own test where both ends have some, and reach it in the same way
             if client.gpu and client.gpu == server.gpu and not is_atomic(name):
-                tests.append({**tests[-1], "memory": client.gpu})
+                near: dict[Side, t.Optional[str]] = {"client": client.nearest, "server": server.nearest}
+                gpus = {side: gpu for side, gpu in near.items() if gpu}
+                tests.append({**tests[-1], "memory": client.gpu, "gpus": gpus})
     return tests
 
 
@@ -190,6 +192,9 @@ def _job_test(test: PlannedTest, role: Side) -> JobTest:
         own["bidirectional"] = True
     if test.get("memory"):
         own["memory"] = test["memory"]
+    gpu = test.get("gpus", {}).get(role)
+    if gpu:
+        own["gpu"] = gpu
     return own
 
 

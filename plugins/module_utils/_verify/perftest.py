@@ -239,7 +239,9 @@ def is_atomic(program: str) -> bool:
 # --- command line -----------------------------------------------------------------------------------------------------
 
 
-def _insist_on_words(program: str, device: str, address: t.Optional[str], memory: str) -> None:
+def _insist_on_words(
+    program: str, device: str, address: t.Optional[str], memory: str, gpu: t.Optional[str] = None
+) -> None:
     if program not in PROGRAMS:
         raise WishError(f"test {program!r} is unknown; expected one of {', '.join(PROGRAMS)}")
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*", device):
@@ -248,6 +250,8 @@ def _insist_on_words(program: str, device: str, address: t.Optional[str], memory
         raise WishError(f"address {address!r} is neither an IP address nor a host name")
     if memory not in MEMORIES:
         raise WishError(f"memory {memory!r} is unknown; expected one of {', '.join(MEMORIES)}")
+    if gpu is not None and not re.fullmatch(r"[0-9a-f:]{10,14}\.[0-7]", gpu):
+        raise WishError(f"gpu {gpu!r} is not the PCI address of a GPU")
 
 
 def _insist_on_limits(**given: int) -> None:
@@ -271,14 +275,16 @@ def command_line(
     bidirectional: bool = False,
     memory: str = "host",
     ipv6: bool = False,
+    gpu: t.Optional[str] = None,
 ) -> list[str]:
     """Arguments for one side of a test: the server's without address, the client's with the server's address.
 
-    all_sizes: a table of sizes from 2 bytes to 8 MiB; bidirectional: both sides send; memory: one of MEMORIES, the first GPU's for
-    the others than host; ipv6: the server's address is one of IPv6, as clients see by themselves. Only options that perftest has had
-    since 4.5, but for those of GPUs, and of IPv6 (23.07). WishError says what is wrong with a value.
+    all_sizes: a table of sizes from 2 bytes to 8 MiB; bidirectional: both sides send; memory: one of MEMORIES, for the others than
+    host that of the GPU with the PCI address gpu, else of the first one; ipv6: the server's address is one of IPv6, as clients see by
+    themselves. Only options that perftest has had since 4.5, but for those of GPUs, and of IPv6 (23.07). WishError says what is wrong
+    with a value.
     """
-    _insist_on_words(program, device, address, memory)
+    _insist_on_words(program, device, address, memory, gpu)
     latency, atomic = kind_of(program) == "latency", is_atomic(program)
     if all_sizes and atomic:
         raise WishError(f"all_sizes is true; {program} has one size, {ATOMIC_BYTES} bytes")
@@ -308,7 +314,8 @@ def command_line(
         command += ["-q", str(qps), "--report_gbits", *(["-b"] if bidirectional else [])]
     elif qps != 1:
         raise WishError(f"qps is {qps}; {program} measures one queue pair")
-    command += MEMORIES[memory]
+    memory_options = MEMORIES[memory]
+    command += [f"--use_cuda_bus_id={gpu}", *memory_options[1:]] if gpu and memory_options else memory_options
     if ipv6 or ":" in (address or ""):
         # both sides resolve and listen in IPv4 only without it (perftest_communication.c)
         command.append("--ipv6-addr")
@@ -589,7 +596,8 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
         "take the open kernel modules of NVIDIA's driver (515 or newer, Turing or newer) and a kernel of 5.12 or newer, or nvidia_peermem",
     ),
     (
-        r"cuInit\(0\) returned \d+|no available device\(s\) that support CUDA|No CUDA devices? found|CUDA (?:error|failure)[^\n]{0,80}",
+        r"cuInit\(0\) returned \d+|no available device\(s\) that support CUDA|No CUDA devices? found|error from cuDeviceGetByPCIBusId: \d+"
+        r"|CUDA (?:error|failure)[^\n]{0,80}",
         "no GPU can be used here ({0})",
         "ask for a GPU in the Pod (nvidia.com/gpu), and check the driver with nvidia-smi",
     ),

@@ -280,3 +280,41 @@ def test_gpus_at_both_ends_are_worth_a_test_more() -> None:
     facts["b"]["gpus"] = []
     ((pair,),) = plan(facts, gpudirect="auto")["rounds"]
     assert {test.get("memory") for test in pair["tests"]} == {None}
+
+
+def gpu(pci: str, *nearest: str, numa: int | None = None) -> dict[str, t.Any]:
+    return {"pci": pci, "vendor": "10de", "numa_node": numa, "nearest": list(nearest)}
+
+
+def test_the_memory_of_the_gpu_that_is_nearest_is_measured() -> None:
+    """The first GPU of a host may be at the other socket: what crosses it is no defect of a port."""
+    cards = [gpu("0000:1b:00.0", "mlx5_0"), gpu("0000:9b:00.0", "mlx5_1")]
+    facts = {name: {**node("mlx5_0", "mlx5_1"), "gpus": cards} for name in ("a", "b")}
+    facts["b"]["gpus"] = [gpu("0009:01:00.0", "mlx5_0", "mlx5_1"), gpu("0018:01:00.0", "mlx5_0", "mlx5_1")]
+    planned = plan(facts, gpudirect="dmabuf", tests=["ib_write_bw"])
+    jobs = {
+        host: [(test["device"], test.get("gpu")) for test in own[0]["tests"]] for host, own in planned["jobs"].items()
+    }
+    assert jobs == {
+        "a": [("mlx5_0", None), ("mlx5_0", "0000:1b:00.0"), ("mlx5_1", None), ("mlx5_1", "0000:9b:00.0")],
+        "b": [("mlx5_0", None), ("mlx5_0", "0009:01:00.0"), ("mlx5_1", None), ("mlx5_1", "0009:01:00.0")],
+    }
+
+
+@pytest.mark.parametrize(
+    ("gpus", "chosen"),
+    [
+        # under no switch with a GPU: one of its NUMA node
+        ([gpu("0000:1b:00.0", "other", numa=0), gpu("0000:9b:00.0", "other", numa=1)], "0000:9b:00.0"),
+        # nobody knows: the first one, as CUDA counts them
+        ([gpu("0000:1b:00.0", "other"), gpu("0000:9b:00.0", "other")], None),
+        # CUDA does not have it
+        ([{**gpu("0000:1b:00.0", "mlx5_0"), "vendor": "1002"}], None),
+    ],
+)
+def test_which_gpu_is_nearest_where_no_switch_tells(gpus: list[dict[str, t.Any]], chosen: str | None) -> None:
+    facts = {name: {**node(), "gpus": gpus} for name in ("a", "b")}
+    for own in facts.values():
+        own["devices"][0]["numa_node"] = 1
+    planned = plan(facts, gpudirect="peermem", tests=["ib_write_bw"])
+    assert [test.get("gpu") for test in planned["jobs"]["a"][0]["tests"]] == [None, chosen]

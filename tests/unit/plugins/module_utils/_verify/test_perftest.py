@@ -84,6 +84,7 @@ def test_command_line_of_infiniband_latency_has_neither_gid_nor_unit() -> None:
             "bidirectional is true; ib_read_lat measures one direction",
         ),
         ({"program": "ib_atomic_bw", "all_sizes": True}, "all_sizes is true; ib_atomic_bw has one size, 8 bytes"),
+        ({"memory": "cuda", "gpu": "0; reboot"}, "gpu '0; reboot' is not the PCI address of a GPU"),
         ({"memory": "rocm"}, "memory 'rocm' is unknown; expected one of host, cuda, cuda_dmabuf"),
     ],
 )
@@ -115,6 +116,9 @@ def test_command_line_of_what_one_size_does_not_show() -> None:
         ),
         *("--use_cuda=0", "--use_cuda_dmabuf"),
     ]
+    command = command_line("ib_write_bw", "mlx5_3", memory="cuda_dmabuf", gpu="0008:01:00.0")
+    assert command[-2:] == ["--use_cuda_bus_id=0008:01:00.0", "--use_cuda_dmabuf"]
+    assert not [word for word in command_line("ib_write_bw", "mlx5_3", gpu="0008:01:00.0") if "cuda" in word]
     assert command_line("ib_write_lat", "mlx5_0", memory="cuda", address="192.0.2.1")[-2:] == [
         "--use_cuda=0",
         "192.0.2.1",
@@ -328,6 +332,10 @@ def test_a_latency_is_that_of_the_shortest_message_and_a_bandwidth_that_of_the_l
             "built without the memory of GPUs",
         ),
         ("DMA-BUF is not supported on this GPU\n", "does not give its memory as DMA-BUF"),
+        (
+            "We have an error from cuDeviceGetByPCIBusId: 101\n",
+            "no GPU can be used here (error from cuDeviceGetByPCIBusId: 101)",
+        ),
         ("cuInit(0) returned 100\n", "no GPU can be used here (cuInit(0) returned 100)"),
         # before 23.04, without the number of the error
         (
