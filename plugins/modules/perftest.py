@@ -63,6 +63,9 @@ options:
       gid_index:
         description: Index of the GID to use. Needed for RoCE, usually left out for InfiniBand.
         type: int
+      traffic_class:
+        description: What the packets of RoCE carry, DSCP and ECN, as the ToS of an IPv4 packet. By default 0.
+        type: int
       message_bytes:
         description:
           - Size of a message. By default 65536 for bandwidth and 2 for latency. It must be the same on both sides.
@@ -237,6 +240,7 @@ TEST: Json = {
     "device": {"type": "str", "required": True},
     "port": {"type": "int", "default": 1},
     "gid_index": {"type": "int"},
+    "traffic_class": {"type": "int"},
     "message_bytes": {"type": "int"},
     "iterations": {"type": "int", "default": 1000},
     "qps": {"type": "int", "default": 1},

@@ -242,10 +242,10 @@ MOST_LINES = {
     "node_logs": 70,
     "oci_rlimits": 700,
     "output_files": 0,
-    # also over which family of addresses both sides meet
-    "perftest": 1650,
-    # also on which nodes no Pod starts, so that one costs a single wait
-    "pod_traffic": 4015,
+    # also over which family of addresses both sides meet, whose GPU's memory it is, and what packets carry
+    "perftest": 1660,
+    # also on which nodes no Pod starts, so that one costs a single wait, and what packets carry
+    "pod_traffic": 4025,
     "roce_host": 4230,
     # also which nodes the Network Operator's driver would leave, and which plugins have to end before others come
     "rollout": 3300,

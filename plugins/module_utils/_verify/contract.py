@@ -234,12 +234,14 @@ class _OfTest(t.TypedDict, total=False):
 class _Planned(_OfTest, total=False):
     software: bool
     gpus: dict[Side, str]
+    traffic_classes: dict[Side, int]
 
 
 class PlannedTest(_Planned):
     """floor_reason: where its floor comes from, in words. What is false, or the host's memory, is not there.
 
     gpus: PCI addresses of those whose memory it is, where it is known which are near the HCAs; for hosts, as a Pod has its own.
+    traffic_classes: what the packets of each side carry, where somebody has set it.
     """
 
     test: str
@@ -282,6 +284,7 @@ class Pair(_OfPods):
 
 class _OfJob(_OfTest, total=False):
     gpu: str
+    traffic_class: int
 
 
 class JobTest(_OfJob):

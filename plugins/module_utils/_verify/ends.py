@@ -36,8 +36,8 @@ class End:
 
     rate_gbps: of the link, by its speed and width, without its coding; pcie_gbps: what its place in the host carries at most, None:
     unknown; gpu: how its memory is reached by the HCA (a name of perftest.MEMORIES), None: there is no GPU; nearest: the PCI address of the
-    GPU whose memory it is, None: the first one. usual_gbps: the rate of this port on most hosts of the group where that is higher, else
-    None: a link that trained down is a defect, and lowers no floor.
+    GPU whose memory it is, None: the first one; tos: what RDMA-CM gives its packets, None: nothing. usual_gbps: the rate of this port on
+    most hosts of the group where that is higher, else None: a link that trained down is a defect, and lowers no floor.
     """
 
     host: str
@@ -51,6 +51,7 @@ class End:
     pcie_gbps: t.Optional[float] = None
     gpu: t.Optional[str] = None
     nearest: t.Optional[str] = None
+    tos: t.Optional[int] = None
     usual_gbps: t.Optional[float] = None
 
     def facts(self) -> Endpoint:
@@ -123,6 +124,13 @@ def _nearest_gpu(facts: Json, device: Json) -> t.Optional[str]:
     return str(near[0]["pci"]) if near else None
 
 
+def _tos(facts: Json, device: str, port: int) -> t.Optional[int]:
+    """What RDMA-CM gives the packets of a port of RoCE. perftest connects without it, and would be in another class than applications."""
+    rows = (facts.get("roce") or {}).get("ports") or ()
+    tos = next((row.get("default_tos") for row in rows if (row["device"], row["port"]) == (device, port)), None)
+    return tos if type(tos) is int and 0 < tos < 256 else None
+
+
 def data_gbps(port: t.Mapping[str, t.Any]) -> t.Optional[float]:
     """Gb/s of data that a port of the facts carries; None where its rate is not known."""
     rate = sensible(port["rate_gbps"])
@@ -171,6 +179,7 @@ def _end(host: str, facts: Json, wanted: Port, settings: Settings) -> t.Union[En
         None if software else _place(device),
         None if software else gpu_memory(facts, settings.gpudirect),
         _nearest_gpu(facts, device),
+        _tos(facts, device["name"], int(wanted["port"])) if wanted["link_layer"] == "Ethernet" else None,
     )
 
 

@@ -42,6 +42,7 @@ def _command(test: Json, tcp_port: int, address: t.Optional[str] = None, ipv6: b
         bidirectional=test["bidirectional"],
         memory=test["memory"],
         gpu=test["gpu"],
+        traffic_class=test["traffic_class"],
         tcp_port=tcp_port,
         address=address,
         ipv6=ipv6,

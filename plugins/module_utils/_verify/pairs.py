@@ -81,6 +81,10 @@ def _test(name: str, client: End, server: End, settings: Settings) -> PlannedTes
         test["bidirectional"] = True
     if software:
         test["software"] = True
+    known: dict[Side, t.Optional[int]] = {"client": client.tos, "server": server.tos}
+    classes = {side: tos for side, tos in known.items() if tos is not None}
+    if classes:
+        test["traffic_classes"] = classes
     return test
 
 
@@ -195,6 +199,9 @@ def _job_test(test: PlannedTest, role: Side) -> JobTest:
     gpu = test.get("gpus", {}).get(role)
     if gpu:
         own["gpu"] = gpu
+    traffic_class = test.get("traffic_classes", {}).get(role)
+    if traffic_class is not None:
+        own["traffic_class"] = traffic_class
     return own
 
 

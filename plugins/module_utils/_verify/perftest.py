@@ -69,6 +69,7 @@ MEMORIES: dict[str, tuple[str, ...]] = {
 LIMITS: dict[str, tuple[int, int]] = {
     "port": (1, 254),
     "gid_index": (0, 255),
+    "traffic_class": (0, 255),
     "message_bytes": (1, 1 << 31),
     "iterations": (5, 100000000),
     "qps": (1, 16384),
@@ -261,6 +262,11 @@ def _insist_on_limits(**given: int) -> None:
             raise WishError(f"{name} is {value}; allowed is {low} to {high}")
 
 
+def _memory_options(memory: str, gpu: t.Optional[str]) -> t.Sequence[str]:
+    options = MEMORIES[memory]
+    return (f"--use_cuda_bus_id={gpu}", *options[1:]) if gpu and options else options
+
+
 def command_line(
     program: str,
     device: str,
@@ -276,13 +282,14 @@ def command_line(
     memory: str = "host",
     ipv6: bool = False,
     gpu: t.Optional[str] = None,
+    traffic_class: t.Optional[int] = None,
 ) -> list[str]:
     """Arguments for one side of a test: the server's without address, the client's with the server's address.
 
     all_sizes: a table of sizes from 2 bytes to 8 MiB; bidirectional: both sides send; memory: one of MEMORIES, for the others than
     host that of the GPU with the PCI address gpu, else of the first one; ipv6: the server's address is one of IPv6, as clients see by
-    themselves. Only options that perftest has had since 4.5, but for those of GPUs, and of IPv6 (23.07). WishError says what is wrong
-    with a value.
+    themselves; traffic_class: what the packets carry, DSCP and ECN. Only options that perftest has had since 4.5, but for those of GPUs,
+    and of IPv6 (23.07). WishError says what is wrong with a value.
     """
     _insist_on_words(program, device, address, memory, gpu)
     latency, atomic = kind_of(program) == "latency", is_atomic(program)
@@ -292,30 +299,27 @@ def command_line(
         raise WishError(f"bidirectional is true; {program} measures one direction")
     size = message_bytes if message_bytes is not None else (2 if latency else 65536)
     _insist_on_limits(
-        port=port, gid_index=gid_index or 0, message_bytes=size, iterations=iterations, qps=qps, tcp_port=tcp_port
+        port=port,
+        gid_index=gid_index or 0,
+        traffic_class=traffic_class or 0,
+        message_bytes=size,
+        iterations=iterations,
+        qps=qps,
+        tcp_port=tcp_port,
     )
     # -F: a CPU that clocks up is not worth a warning between the rows.
-    command = [
-        program,
-        "-F",
-        "-d",
-        device,
-        "-i",
-        str(port),
-        *([] if atomic else ["-a"] if all_sizes else ["-s", str(size)]),
-        "-n",
-        str(iterations),
-        "-p",
-        str(tcp_port),
-    ]
+    command = [program, "-F", "-d", device, "-i", str(port)]
+    command += [] if atomic else ["-a"] if all_sizes else ["-s", str(size)]
+    command += ["-n", str(iterations), "-p", str(tcp_port)]
     if gid_index is not None:
         command += ["-x", str(gid_index)]
+    if traffic_class is not None:
+        command.append(f"--tclass={traffic_class}")
     if not latency:
         command += ["-q", str(qps), "--report_gbits", *(["-b"] if bidirectional else [])]
     elif qps != 1:
         raise WishError(f"qps is {qps}; {program} measures one queue pair")
-    memory_options = MEMORIES[memory]
-    command += [f"--use_cuda_bus_id={gpu}", *memory_options[1:]] if gpu and memory_options else memory_options
+    command += _memory_options(memory, gpu)
     if ipv6 or ":" in (address or ""):
         # both sides resolve and listen in IPv4 only without it (perftest_communication.c)
         command.append("--ipv6-addr")

@@ -337,6 +337,7 @@ def _command(test: t.Mapping[str, t.Any], side: str, port: int, address: t.Optio
         all_sizes=bool(test.get("all_sizes")),
         bidirectional=bool(test.get("bidirectional")),
         memory=str(test.get("memory") or "host"),
+        traffic_class=(test.get("traffic_classes") or {}).get(side),
         tcp_port=port,
         address=address if side == "client" else None,
         ipv6=":" in (address or ""),

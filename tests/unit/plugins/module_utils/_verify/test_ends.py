@@ -318,3 +318,35 @@ def test_which_gpu_is_nearest_where_no_switch_tells(gpus: list[dict[str, t.Any]]
         own["devices"][0]["numa_node"] = 1
     planned = plan(facts, gpudirect="peermem", tests=["ib_write_bw"])
     assert [test.get("gpu") for test in planned["jobs"]["a"][0]["tests"]] == [None, chosen]
+
+
+# --- the traffic class -----------------------------------------------------------------------------------------------
+
+
+def of_ports(*tos: int | None) -> dict[str, t.Any]:
+    return {"ports": [{"device": f"mlx5_{index}", "port": 1, "default_tos": value} for index, value in enumerate(tos)]}
+
+
+def test_what_is_measured_has_the_tos_of_its_port() -> None:
+    """Without it, packets are in a class without PFC and ECN where the driver has no traffic class for all of them."""
+    facts = {
+        name: node("mlx5_0", "mlx5_1", link="Ethernet", ipv4=f"198.51.100.{index}") for index, name in enumerate("ab")
+    }
+    facts["a"]["roce"], facts["b"]["roce"] = of_ports(106, 0), of_ports(106, None)
+    planned = plan(facts, tests=["ib_write_bw"])
+    assert [[test.get("traffic_class") for test in planned["jobs"][host][0]["tests"]] for host in "ab"] == [
+        [106, None]
+    ] * 2
+    ((pair,),) = planned["rounds"]
+    assert [test.get("traffic_classes") for test in pair["tests"]] == [{"client": 106, "server": 106}, None]
+    facts["b"]["roce"] = of_ports(104)
+    assert plan(facts)["jobs"]["b"][0]["tests"][0]["traffic_class"] == 104
+    # what InfiniBand has is a service level
+    facts = {name: {**node(), "roce": of_ports(106)} for name in ("a", "b")}
+    assert "traffic_class" not in plan(facts)["jobs"]["a"][0]["tests"][0]
+
+
+@pytest.mark.parametrize("odd", [-1, 256, "106", True, None])
+def test_a_tos_that_makes_no_sense_is_none(odd: t.Any) -> None:
+    facts = {name: {**node(link="Ethernet", ipv4="198.51.100.1"), "roce": of_ports(odd)} for name in ("a", "b")}
+    assert "traffic_class" not in plan(facts)["jobs"]["a"][0]["tests"][0]

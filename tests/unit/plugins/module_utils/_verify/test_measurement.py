@@ -30,7 +30,7 @@ def params(**values: t.Any) -> dict[str, t.Any]:
 
 def one_test(**values: t.Any) -> dict[str, t.Any]:
     base = {"test": "ib_write_bw", "device": "one", "port": 1, "gid_index": None, "message_bytes": None}
-    plain = {"all_sizes": False, "bidirectional": False, "memory": "host", "gpu": None}
+    plain = {"all_sizes": False, "bidirectional": False, "memory": "host", "gpu": None, "traffic_class": None}
     return {**base, **plain, "iterations": 100, "qps": 1, "address": "127.0.0.1", **values}
 
 

@@ -85,6 +85,7 @@ def test_command_line_of_infiniband_latency_has_neither_gid_nor_unit() -> None:
         ),
         ({"program": "ib_atomic_bw", "all_sizes": True}, "all_sizes is true; ib_atomic_bw has one size, 8 bytes"),
         ({"memory": "cuda", "gpu": "0; reboot"}, "gpu '0; reboot' is not the PCI address of a GPU"),
+        ({"traffic_class": 256}, "traffic_class is 256; allowed is 0 to 255"),
         ({"memory": "rocm"}, "memory 'rocm' is unknown; expected one of host, cuda, cuda_dmabuf"),
     ],
 )
@@ -118,6 +119,7 @@ def test_command_line_of_what_one_size_does_not_show() -> None:
     ]
     command = command_line("ib_write_bw", "mlx5_3", memory="cuda_dmabuf", gpu="0008:01:00.0")
     assert command[-2:] == ["--use_cuda_bus_id=0008:01:00.0", "--use_cuda_dmabuf"]
+    assert command_line("ib_write_lat", "mlx5_3", gid_index=3, traffic_class=106)[-3:] == ["-x", "3", "--tclass=106"]
     assert not [word for word in command_line("ib_write_bw", "mlx5_3", gpu="0008:01:00.0") if "cuda" in word]
     assert command_line("ib_write_lat", "mlx5_0", memory="cuda", address="192.0.2.1")[-2:] == [
         "--use_cuda=0",
