@@ -1080,3 +1080,13 @@ def test_another_wish_numbers_rails_as_it_likes() -> None:
     classes = {"g": first["groups"]["g"]["classes"]}
     other = {"g": {**WISHES, "resource": {"name": "cx6"}, "hosts": ["n"]}}
     assert plan_groups({"n": four(gpus=(0, 2, 3))}, other, earlier=classes)["groups"]["g"]["errors"] == []
+
+
+def test_a_gb200_has_no_rails() -> None:
+    """Its GPUs and HCAs are at root ports of their own, which docs/groups.md says in the same words."""
+    facts = gather(open_tree(str(CAPTURES / "gb200-1.capture")))
+    plan = plan_group("gb200", {"a": facts}, {"resource": {"name": "x"}, "want": {"min_rate_gbps": 400}, "rails": True})
+    reasons = {row["device"]: row["reason"] for row in plan["exclusions"]}
+    fabric = {name for name, reason in reasons.items() if reason == "on no rail: its PCIe switch has no GPU"}
+    assert fabric == {"mlx5_0", "mlx5_1", "mlx5_4", "mlx5_5"}
+    assert plan["classes"] == []
