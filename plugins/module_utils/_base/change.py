@@ -74,7 +74,7 @@ def dump_mark(since: str, roles: t.Sequence[str], before: t.Mapping[str, t.Any],
 def load_mark(data: t.Optional[bytes]) -> t.Optional[Json]:
     """{since, roles, before, out_of_work} of a change that has not ended; None without one.
 
-    A mark that cannot be read says that much: before is None, since is empty, the role unknown, and the node may be out of work.
+    A mark that cannot be read: before is None, since is empty, the role unknown. Where one does not say, the node may be out of work.
     """
     if data is None:
         return None
@@ -90,7 +90,7 @@ def load_mark(data: t.Optional[bytes]) -> t.Optional[Json]:
         "since": str(mark.get("since") or "")[:40],
         "roles": ([str(role)[:60] for role in roles[:20]] if isinstance(roles, list) else []) or [_UNKNOWN_ROLE],
         "before": mark["before"],
-        "out_of_work": mark.get("out_of_work") is True,
+        "out_of_work": mark.get("out_of_work", True) is not False,
     }
 
 

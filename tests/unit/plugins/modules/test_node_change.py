@@ -112,6 +112,19 @@ def test_a_file_that_cannot_be_read_is_a_change_that_never_ended(path: Path, jun
     assert load_mark(path.read_bytes())["before"] == snapshot(FACTS)  # type: ignore[index]
 
 
+def test_a_note_of_an_earlier_version_may_be_of_a_node_that_is_out_of_work(path: Path) -> None:
+    """It does not say whether the run that was killed had drained the node: who finishes the change looks in the cluster."""
+    begun(path, FACTS)
+    mark = json.loads(path.read_bytes())
+    del mark["out_of_work"]
+    path.write_text(json.dumps(mark))
+    result = begun(path, FACTS)
+    assert (result["interrupted"]["roles"], result["interrupted"]["out_of_work"]) == (["ofed"], True)
+    assert json.loads(path.read_bytes())["out_of_work"] is True
+    assert call(path, "back")["changed"]
+    assert begun(path, FACTS)["interrupted"]["out_of_work"] is False
+
+
 def test_a_role_that_is_done_takes_no_unknown_one_off_the_note(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"{")
