@@ -300,7 +300,7 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
         vendor_stack = not files.get("ib_core", "kernel/").startswith("kernel/")
         facts["nvidia"] = read_nvidia(tree, release, "nvidia_peermem" in files, vendor_stack, has_gpu)
         if facts["nvidia"] is not None:
-            facts["nvidia"]["imex"] = read_imex(tree)
+            facts["nvidia"]["imex"] = read_imex(tree, warnings)
     if "health" in wanted:
         facts["health"] = read_health(tree)
     if "kernel" in wanted:

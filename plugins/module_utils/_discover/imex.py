@@ -18,7 +18,7 @@ __all__ = ["read_imex"]
 Json = t.Dict[str, t.Any]
 
 
-def read_imex(tree: Tree) -> Json:
+def read_imex(tree: Tree, warnings: list[str]) -> Json:
     """The value of ansible_facts.rdma.nvidia.imex (docs/facts.schema.json).
 
     The host's own service, the device that channels are made of, and what the service was before the role nvidia_imex masked it.
@@ -27,12 +27,15 @@ def read_imex(tree: Tree) -> Json:
     # "234 nvidia-caps-imex-channels" (fs/proc/devices.c)
     major = re.search(r"^ *([0-9]{1,9}) nvidia-caps-imex-channels$", tree.text("/proc/devices") or "", re.MULTILINE)
     remembered: t.Optional[Json] = None
+    text = tree.text(IMEX_SERVICE)
     try:
-        value = json.loads(tree.text(IMEX_SERVICE) or "null")
-        remembered = value and {"enabled": value["enabled"] is True, "running": value["running"] is True}
+        value = json.loads(text or "")
+        remembered = {"enabled": value["enabled"] is True, "running": value["running"] is True}
     except (ValueError, KeyError, TypeError, RecursionError):
-        # the role says so when it is to put it back
-        remembered = None
+        if text is not None:
+            warnings.append(
+                f"{IMEX_SERVICE} makes no sense: repair it, so that `restore` finds what there was, or remove it"
+            )
     state = "running" if runs(tree, "nvidia-imex") else "stopped"
     return {
         "service": state if state == "running" or units.units else None,

@@ -21,13 +21,15 @@ CGROUP = "/sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.procs"
 NOTHING = {"service": None, "enabled": False, "masked": False, "remembered": None, "channel_major": None}
 
 
-def read(files: dict[str, str], links: dict[str, str] | None = None) -> dict[str, Any]:
+def read(
+    files: dict[str, str], warnings: list[str] | None = None, links: dict[str, str] | None = None
+) -> dict[str, Any]:
     machine = Machine()
     for path, text in files.items():
         machine.file(path, text)
     for path, target in (links or {}).items():
         machine.entries[path] = Entry("l", target=target)
-    return read_imex(machine.tree())
+    return read_imex(machine.tree(), [] if warnings is None else warnings)
 
 
 def test_a_node_without_it_has_nothing() -> None:
@@ -51,7 +53,7 @@ def test_a_node_without_it_has_nothing() -> None:
 def test_the_service_is_in_the_state_that_systemd_has(
     files: dict[str, str], links: dict[str, str], state: dict[str, Any]
 ) -> None:
-    assert read(files, links) == {**NOTHING, **state}
+    assert read(files, links=links) == {**NOTHING, **state}
 
 
 @pytest.mark.parametrize(
@@ -77,11 +79,18 @@ def test_the_major_number_of_channels_is_that_of_the_loaded_driver(text: str, ma
         ("[1]", None),
         ("{", None),
         ("null", None),
+        ("", None),
+        ("{}", None),
+        ("[]", None),
+        ("0", None),
         ("[" * 100_000, None),
     ],
 )
-def test_what_was_remembered_is_read_or_left(text: str, remembered: dict[str, bool] | None) -> None:
-    assert read({IMEX_SERVICE: text})["remembered"] == remembered
+def test_what_was_remembered_is_read_or_a_warning(text: str, remembered: dict[str, bool] | None) -> None:
+    """A service that stays masked though it is to be restored is not passed over in silence."""
+    warnings: list[str] = []
+    assert read({IMEX_SERVICE: text}, warnings)["remembered"] == remembered
+    assert [each.startswith(f"{IMEX_SERVICE} makes no sense") for each in warnings] == [True] * (remembered is None)
 
 
 def test_only_a_node_with_a_gpu_of_nvidia_tells_of_it() -> None:
