@@ -39,7 +39,7 @@ NEWER: dict[str, tuple[str, ...]] = {
     "evidence": (),
     "fabric": (),
     "outcomes": (),
-    "report": (),
+    "report": ("groups.collectives",),
     "state": (),
 }
 # As large as the cluster makes them; the texts tell of all devices of a host.

@@ -104,6 +104,7 @@ NEWER = (
     "ofed.packages",
     "ofed.proof",
     "ofed.proof.installed",
+    "roce.unfinished",
     "runtime.containerd.cni",
     "runtime.containerd.nri",
     "runtime.containerd.running.handlers",

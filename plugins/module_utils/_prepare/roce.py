@@ -368,7 +368,7 @@ class _Planner:
             self.roce["files"], wanted_files(self.ports, wished, self.programs) if wished.persist else {}
         )
         # what a run that was killed has left
-        self.reasons += ["a change of RoCE settings has not finished"] if self.roce["unfinished"] else []
+        self.reasons += ["a change of RoCE settings has not finished"] if self.roce.get("unfinished") else []
         reasons = [*_reasons(self.steps, files), *self.reasons]
         # of link types, as long as nobody has asked the firmware, there are reasons alone
         drain = bool(self.reasons) or any(step.setting in _HURTS for step in self.steps)

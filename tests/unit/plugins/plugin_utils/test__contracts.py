@@ -23,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import pla
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import label_scope, rollout_scope
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import NEWER, contract_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import completed_with, document_of
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.history import compared
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.history import compared, earlier_report
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, empty_request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import record_of
@@ -224,6 +224,16 @@ def test_a_report_that_somebody_changed_is_compared_or_refused(place: Place, val
         sound = json.loads(text("report"))
         compared(document, sound)
         compared(sound, document)
+
+
+def test_a_report_of_an_earlier_version_is_compared(tmp_path: Path) -> None:
+    """It knows no jobs over GPUs."""
+    document = json.loads(text("report"))
+    for group in document["groups"].values():
+        del group["collectives"]
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(document))
+    assert compared(earlier_report(str(path)), json.loads(text("report")))["count_worse"] == 0
 
 
 def test_what_is_kept_of_a_plan_of_an_earlier_version_is_shown_and_rolled_out(tmp_path: Path) -> None:
