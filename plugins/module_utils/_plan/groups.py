@@ -187,10 +187,26 @@ def configuration(pools: t.Mapping[str, Json], selectors: t.Mapping[str, Selecto
     }
 
 
-def _environment(wanted: t.Sequence[Port]) -> dict[str, str]:
-    """What a workload sets to use exactly these ports; '=' makes NCCL compare whole names, not prefixes."""
+def _environment(wanted: t.Sequence[Port], facts: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """What a workload sets to use exactly these ports, as its host uses them; '=' makes NCCL compare whole names, not prefixes."""
     ports = [f"{row['device']}:{row['port']}" for row in wanted]
-    return {"NCCL_IB_HCA": "=" + ",".join(ports), "UCX_NET_DEVICES": ",".join(ports)} if ports else {}
+    if not ports:
+        return {}
+    tos = _tos(wanted, facts)
+    classes = {} if tos is None else {"NCCL_IB_TC": str(tos), "UCX_IB_TRAFFIC_CLASS": str(tos)}
+    return {"NCCL_IB_HCA": "=" + ",".join(ports), "UCX_NET_DEVICES": ",".join(ports), **classes}
+
+
+def _tos(wanted: t.Sequence[Port], facts: t.Mapping[str, t.Any]) -> t.Optional[int]:
+    """The ToS of RDMA-CM that RoCE ports have in common, and None where their driver gives all packets a class, or they have none.
+
+    NCCL and UCX connect without RDMA-CM: by themselves they would be outside of the PFC and ECN that the ToS brings.
+    """
+    known = {(row["device"], row["port"]): row for row in (facts.get("roce") or {}).get("ports") or ()}
+    rows: list[t.Mapping[str, t.Any]] = [known.get((row["device"], row["port"])) or {} for row in wanted]
+    found = {row.get("default_tos") if row.get("traffic_class") is None else None for row in rows}
+    tos = found.pop()
+    return tos if not found and isinstance(tos, int) and 0 < tos < 256 else None
 
 
 class _Host(t.NamedTuple):
@@ -757,7 +773,7 @@ class _Planner:
             "wanted": self.wanted,
             "rails": rails,
             "exclusions": self.exclusions,
-            "environment": {host: _environment(rows) for host, rows in self.wanted.items()},
+            "environment": {host: _environment(rows, self.facts[host]) for host, rows in self.wanted.items()},
             "warnings": self.warnings,
             "errors": self.errors,
         }

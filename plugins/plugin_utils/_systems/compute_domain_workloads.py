@@ -272,7 +272,7 @@ def _nccl(
 
 
 def _common_environment(plan: t.Optional[Group]) -> tuple[dict[str, str], t.Optional[str]]:
-    """(NCCL_IB_HCA for every host of a group, why there is none).
+    """(NCCL_IB_HCA, and NCCL_IB_TC where the plan has one, for every host of a group; why there is none).
 
     Hosts whose ports have other names get those that all of them have: NCCL looks for the names on each host.
     """
@@ -283,7 +283,9 @@ def _common_environment(plan: t.Optional[Group]) -> tuple[dict[str, str], t.Opti
     common = [port for port in ports[0] if port and all(port in other for other in ports[1:])]
     if not common:
         return {}, "its hosts have no RDMA port of the same name"
-    return {"NCCL_IB_HCA": "=" + ",".join(common)}, None
+    classes = {own.get("NCCL_IB_TC") for own in (plan["environment"] if plan else {}).values()}
+    (one,) = classes if len(classes) == 1 else (None,)
+    return {"NCCL_IB_HCA": "=" + ",".join(common), **({"NCCL_IB_TC": one} if one else {})}, None
 
 
 def _fewer_nodes(settings: Settings) -> t.Iterator[str]:

@@ -945,6 +945,28 @@ def captured(*names: str) -> dict[str, Json]:
     return {name: checked(gather(open_tree(str(CAPTURES / f"{name}.capture")))) for name in names}
 
 
+@pytest.mark.parametrize(
+    ("first", "rest", "classes"),
+    [
+        ({"default_tos": 106}, {"default_tos": 106}, {"NCCL_IB_TC": "106", "UCX_IB_TRAFFIC_CLASS": "106"}),
+        # the driver gives it to all packets
+        ({"default_tos": 106, "traffic_class": 106}, {"default_tos": 106, "traffic_class": 106}, {}),
+        ({"default_tos": 106, "traffic_class": 106}, {"default_tos": 106}, {}),
+        ({"default_tos": 106}, {"default_tos": 104}, {}),
+        ({"default_tos": 0}, {"default_tos": 0}, {}),
+        ({"default_tos": None}, {"default_tos": None}, {}),
+    ],
+)
+def test_workloads_send_in_the_class_of_their_host(first: Any, rest: Any, classes: dict[str, str]) -> None:
+    """Of one ToS for all ports: NCCL and UCX connect without RDMA-CM, which would give it to them."""
+    facts = captured("roce-rails-1")
+    for number, row in enumerate(facts["roce-rails-1"]["roce"]["ports"]):
+        row.update(rest if number else first)
+    wishes = {"resource": {"name": "shared"}, "want": {"link_layer": "Ethernet"}}
+    own = plan_group("roce-rails", facts, wishes)["environment"]["roce-rails-1"]
+    assert {key: own[key] for key in set(own) - {"NCCL_IB_HCA", "UCX_NET_DEVICES"}} == classes
+
+
 def test_roce_rails_has_a_resource_for_each_gpu() -> None:
     wishes = {"resource": {"name": "shared_cx5"}, "want": {"link_layer": "Ethernet", "min_rate_gbps": 100}}
     facts = captured("roce-rails-1", "roce-rails-2")
@@ -962,6 +984,7 @@ def test_roce_rails_has_a_resource_for_each_gpu() -> None:
         f"shared_cx5_gpu{number}" for number in range(1, 9)
     ]
     assert plan["environment"]["roce-rails-1"]["NCCL_IB_HCA"].startswith("=mlx5_0:1,mlx5_1:1,")
+    assert set(plan["environment"]["roce-rails-1"]) == {"NCCL_IB_HCA", "UCX_NET_DEVICES"}
     # a name pattern, and the ids of devices that are all the same
     named = plan_group("roce-rails", facts, {**wishes, "rails": "rail{rail}_{name}"})
     assert named["resource"] == "rdma/rail{rail}_shared_cx5"

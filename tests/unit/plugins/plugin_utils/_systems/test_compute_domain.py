@@ -571,6 +571,11 @@ def test_without_an_image_there_are_no_nccl_tests() -> None:
 
 def test_ports_of_other_names_are_left_out() -> None:
     site = gb200(workloads=ALL)
+    for own in site["plan"]["groups"]["gb200"]["environment"].values():
+        own["NCCL_IB_TC"] = "106"
+    assert flags(asked(site)["workloads"]["nccl-infiniband-gb200.yaml"])["NCCL_IB_TC"] == "106"
+    site["plan"]["groups"]["gb200"]["environment"]["gb200-2"]["NCCL_IB_TC"] = "104"
+    assert "NCCL_IB_TC" not in flags(asked(site)["workloads"]["nccl-infiniband-gb200.yaml"])
     site["plan"]["groups"]["gb200"]["environment"]["gb200-2"]["NCCL_IB_HCA"] = "=mlx5_0:1,mlx5_9:1"
     assert flags(asked(site)["workloads"]["nccl-infiniband-gb200.yaml"])["NCCL_IB_HCA"] == "=mlx5_0:1"
     site["plan"]["groups"]["gb200"]["environment"]["gb200-2"]["NCCL_IB_HCA"] = "=mlx5_9:1"
