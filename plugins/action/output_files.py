@@ -56,7 +56,9 @@ def arguments(given: t.Mapping[str, t.Any]) -> tuple[str, dict[str, str], int]:
 def write(path: str, data: bytes, before: bytes | None, mode: int) -> None:
     """A file, whole or not at all. One that is there keeps its owner; a link stays one."""
     real = os.path.realpath(path)
-    make_directories(os.path.dirname(real))
+    for made in make_directories(os.path.dirname(real)):
+        # whatever the umask is: who may read a file has to get at it; what the directory above hands on (setgid) stays
+        os.chmod(made, stat.S_IMODE(os.stat(made).st_mode) | 0o755)
     if data == before:
         os.chmod(real, mode)
         return

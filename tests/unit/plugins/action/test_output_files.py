@@ -93,6 +93,30 @@ def test_the_mode_of_a_file_is_seen_to(tmp_path: Path) -> None:
         assert (path.read_text(), path.stat().st_mode & 0o777) == (text, 0o600)
 
 
+def test_directories_of_a_run_let_others_through(tmp_path: Path) -> None:
+    """Whatever the umask is: a web server shows the page as a user of its own. One that is there keeps its mode."""
+    (tmp_path / "private").mkdir(mode=0o700)
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o2775)
+    before = os.umask(0o077)
+    try:
+        for name in ("private", "shared"):
+            act(directory=str(tmp_path / name), files={"plan/a/page.txt": "text"})
+    finally:
+        os.umask(before)
+    modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o7777 for path in tmp_path.rglob("*")}
+    assert modes == {
+        "private": 0o700,
+        "private/plan": 0o755,
+        "private/plan/a": 0o755,
+        "private/plan/a/page.txt": 0o644,
+        "shared": 0o2775,
+        "shared/plan": 0o2755,
+        "shared/plan/a": 0o2755,
+        "shared/plan/a/page.txt": 0o644,
+    }
+
+
 def test_a_link_stays_one(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "report.html"
