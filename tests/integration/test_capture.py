@@ -67,3 +67,13 @@ def test_one_option_is_not_the_other(user: User, tmp_path: Path, option: str, na
     path = captured(user, tmp_path / "one", option)
     assert path.name == name
     assert (b" 127.0.0.1\n" in entries(path)[ADDRESSES].data) is not hidden
+
+
+def test_an_archive_is_where_the_run_was_started(user: User, tmp_path: Path) -> None:
+    """With a relative path: not beside the playbook, which is in the collection."""
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (tmp_path / "hosts.json").write_text(json.dumps({"rdma": {"hosts": {"live-1": local}}}))
+    command = ["ansible-playbook", "fabric.rdma.capture", "-i", "hosts.json", "-e", "rdma_output_dir=out"]
+    user._replace(home=tmp_path).run(*command)
+    assert [path.name for path in (tmp_path / "out" / "captures").iterdir()] == ["live-1.tar.gz"]
+    assert not (user.collection / "playbooks" / "out").exists()

@@ -261,6 +261,18 @@ def test_the_home_directory_is_the_same_for_who_writes_and_who_reads(user: User,
     assert "1 hosts that earlier runs know are not in the RDMA groups of this inventory" in said(done)
 
 
+def test_a_relative_directory_is_where_the_run_was_started(user: User, tmp_path: Path) -> None:
+    """For who writes and who reads, and not where the playbook is, which is in the collection."""
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1", "ib-v100-2")}, rdma_output_dir="out")
+    (tmp_path / "out" / "evidence").mkdir(parents=True)
+    (tmp_path / "out" / "evidence" / "good.json").write_text(measured("good", "ib-v100-1", "ib-v100-2"))
+    for name in ("plan", "report"):
+        user._replace(home=tmp_path).run("ansible-playbook", f"fabric.rdma.{name}", "-i", str(inventory))
+    assert "k8s-rdma-shared-dev-plugin" in (tmp_path / "out" / "images.txt").read_text()
+    assert "measured earlier: " in (tmp_path / "out" / "report.html").read_text()
+    assert not (user.collection / "playbooks" / "out").exists()
+
+
 @pytest.mark.parametrize("failures", ["The plan failed", ["The plan failed"], "", []])
 def test_a_failure_elsewhere_may_be_told_as_a_text(user: User, tmp_path: Path, failures: str | list[str]) -> None:
     """As somebody types it under Prompt; without an answer nothing failed, and an empty path stands for the default."""

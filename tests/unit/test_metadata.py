@@ -1638,3 +1638,14 @@ def test_a_system_is_brought_and_removed_by_the_one_role_that_holds_the_lease(sy
         if "tasks_from" not in role and role
     }
     assert included == {"fabric.rdma.cluster_system"}
+
+
+def test_the_output_directory_is_a_whole_path() -> None:
+    """A relative one begins where Ansible was started: modules that run on the controller begin in the directory of the playbook."""
+    whole = " | default('rdma-output', true) | ansible.builtin.expanduser | ansible.builtin.realpath"
+    paths = [*(ROOT / "playbooks").glob("*.yml"), *(ROOT / "playbooks" / "tasks").glob("*.yml")]
+    paths += (ROOT / "roles").glob("*/*/*.yml")
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
+    found = {name: re.findall(r"\brdma_output_dir( \|.*?)(?=\)? }}|\) }})", text) for name, text in texts.items()}
+    assert {"playbooks/plan.yml", "roles/report/defaults/main.yml"} <= {name for name, uses in found.items() if uses}
+    assert {name: uses for name, uses in found.items() if set(uses) - {whole}} == {}
