@@ -273,6 +273,17 @@ def test_a_relative_directory_is_where_the_run_was_started(user: User, tmp_path:
     assert not (user.collection / "playbooks" / "out").exists()
 
 
+def test_a_private_directory_stays_private(user: User, tmp_path: Path) -> None:
+    """Who may read it is up to who made it."""
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1", "ib-v100-2")})
+    evidence = tmp_path / "output" / "evidence"
+    for path in (evidence.parent, evidence):
+        path.mkdir(mode=0o700)
+    for name in ("compare", "report"):
+        user.run("ansible-playbook", f"fabric.rdma.{name}", "-i", str(inventory))
+    assert [path.stat().st_mode & 0o777 for path in (evidence.parent, evidence)] == [0o700, 0o700]
+
+
 @pytest.mark.parametrize("failures", ["The plan failed", ["The plan failed"], "", []])
 def test_a_failure_elsewhere_may_be_told_as_a_text(user: User, tmp_path: Path, failures: str | list[str]) -> None:
     """As somebody types it under Prompt; without an answer nothing failed, and an empty path stands for the default."""
