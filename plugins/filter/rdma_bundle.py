@@ -44,6 +44,7 @@ _value:
 import typing as t
 
 from ansible.errors import AnsibleFilterError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
@@ -57,7 +58,7 @@ def rdma_bundle(material: t.Any, anonymize: bool = False) -> dict[str, str]:
     insist_on_mapping("rdma_bundle", material, "a dictionary")
     try:
         given = material_of(**{key: material.get(key) for key in MATERIAL})
-        return t.cast(dict[str, str], wrap_var(bundle_files(given, bool(anonymize))))
+        return t.cast(dict[str, str], wrap_var(bundle_files(given, boolean(anonymize))))
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

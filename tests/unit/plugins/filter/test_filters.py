@@ -288,6 +288,15 @@ def test_variables_of_hosts_are_checked() -> None:
     assert filter_named("rdma_wishes")(wishes, {"ib-a100": ["n"]}, ["n"], plan=True) == []
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"), [("false", True), ("no", True), (False, True), ("true", False), (True, False)]
+)
+def test_names_are_replaced_where_that_is_asked_for(given: Any, kept: bool) -> None:
+    """An extra variable of the command line (-e doctor_anonymize=false) is a text."""
+    files = filter_named("rdma_bundle")({"facts": {"node-7": {}}, "groups": {"g": ["node-7"]}}, given)
+    assert ("node-7" in files["context.json"]) is kept
+
+
 def test_two_hosts_are_not_compared() -> None:
     before, after = ({**FACTS, "gathered_of": host} for host in ("n1", "n2"))
     said = "^fabric.rdma.rdma_worse, facts from before the change: host n2 has the facts of host 'n1'"
