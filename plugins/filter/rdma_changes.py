@@ -29,7 +29,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Tell what changed
+- name: Show what changed
   ansible.builtin.debug:
     msg: "{{ '/srv/rdma/facts.json' | fabric.rdma.rdma_changes({inventory_hostname: ansible_facts['rdma']}) }}"
 """

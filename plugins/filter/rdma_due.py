@@ -28,7 +28,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    C(roles) (those that have to run, in this order), and C(away) (bool, whether the host is out of work while they do).
+    C(roles) (those that have to run, in this order), and C(away) (bool, whether the host is out of service while they do).
   type: dict
   sample: {roles: [ofed], away: true}
 """

@@ -32,7 +32,7 @@ options:
     type: int
     required: true
   away:
-    description: Those of the hosts whose change takes them out of work.
+    description: Those of the hosts whose change takes them out of service.
     type: list
     elements: str
     default: []
@@ -44,7 +44,7 @@ options:
   slices:
     description:
       - Of how many slices these hosts are one. The slices change hosts at the same time, and each has its part of O(limit).
-      - Where it is V(true), nobody knows how many there are. Each slice then takes its hosts out of work one by one.
+      - Where it is V(true), nobody knows how many there are. Each slice then takes its hosts out of service one by one.
     type: raw
     default: false
 author:

@@ -26,7 +26,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Check the wishes
+- name: Check the variables
   ansible.builtin.assert:
     that: rdma_rollout | fabric.rdma.rdma_wish('rdma_rollout') | length == 0
 """

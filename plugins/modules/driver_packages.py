@@ -59,7 +59,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Remember what there is
+- name: Record what is installed
   fabric.rdma.driver_packages:
     state: opened
 

@@ -20,7 +20,7 @@ options:
   state:
     description:
       - Whether a change begins, or has finished.
-      - V(left) adds to the file that the change takes the node out of work, and V(back) that it is back. Without a file, these do nothing.
+      - V(left) adds to the file that the change takes the node out of service, and V(back) that it is back. Without a file, these do nothing.
       - V(ended) with O(roles) takes these out of the file, and removes it with the last one.
     type: str
     choices: [begun, left, back, ended]
@@ -61,7 +61,7 @@ before:
   type: dict
   sample: {devices: [{name: mlx5_0, pci: "0000:3b:00.0", ports: [{number: 1, state: Active, phys_state: LinkUp}]}]}
 interrupted:
-  description: The earlier change that never ended, and whether it takes the node out of work. Null when there is none.
+  description: The earlier change that never ended, and whether it takes the node out of service. Null when there is none.
   returned: success
   type: dict
   sample: {since: "2026-01-31T12:00:00Z", roles: [ofed], out_of_work: true}
@@ -143,7 +143,7 @@ def told(mark: t.Optional[bytes]) -> str:
     if change is None:
         return ""
     roles = ", ".join(change["roles"])
-    return f"a change of this node is under way: {roles}{'; it is out of work meanwhile' if change['out_of_work'] else ''}\n"
+    return f"a change of this node is under way: {roles}{'; it is out of service meanwhile' if change['out_of_work'] else ''}\n"
 
 
 def shown(module: AnsibleModule, found: t.Optional[bytes], wanted: t.Optional[bytes]) -> dict[str, str]:

@@ -393,7 +393,7 @@ def test_a_release_that_helm_cannot_remove_whole_is_named_and_remembered(site: S
     # Helm calls it uninstalling from now on, and lists it no longer
     said = " ".join(site.run("uninstall", *alone, fails=True).split())
     assert (
-        f"{case.namespace}/{case.release} (namespace/release) could not be removed whole: see with `helm status`"
+        f"{case.namespace}/{case.release} (namespace/release) could not be removed completely: see with `helm status`"
         in said
     )
     assert "`helm uninstall --no-hooks`" in said

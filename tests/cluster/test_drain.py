@@ -260,7 +260,7 @@ def test_a_node_that_is_not_healthy_after_the_change_stays_out_of_work(
     said = changing.play(DOES_NOT_INSTALL, **options)
     assert "it does not compile" in said, said
     assert (reason or "as before") in said
-    assert ("It stays out of work" in said) is (reason is not None)
+    assert ("It stays out of service" in said) is (reason is not None)
     assert small.node("v100-1")["spec"].get("unschedulable", False) is (reason is not None)
     assert away(small) == ("was-in-work" if reason else None)
 
@@ -308,7 +308,7 @@ def test_a_node_goes_back_once_it_offers_what_it_offered(small: Site) -> None:
     offer(small, "0")
     output = drained(small, then=["uncordon"], fails=True, ofed_reboot_timeout=5)
     assert (
-        "v100-1 stays out of work: before it was drained, the cluster said of it what it has not said again within 5 seconds: rdma/rdma_x."
+        "v100-1 stays out of service: within 5 seconds, the cluster has not reported again what it did before the drain: rdma/rdma_x."
         in output
     )
     assert small.node("v100-1")["spec"]["unschedulable"] is True
@@ -376,7 +376,7 @@ def test_a_pod_that_nobody_would_make_again_is_not_killed(small: Site) -> None:
     small.run("rollout")
     work(small, "Pod")
     output = drained(small, fails=True)
-    assert "v100-1 is not drained: nothing would make rdma/work again" in output
+    assert "v100-1 is not drained: nothing would recreate rdma/work" in output
     assert "work" in names(small)
     assert "unschedulable" not in small.node("v100-1")["spec"]
     assert away(small) is None

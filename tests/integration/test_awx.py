@@ -405,14 +405,14 @@ def test_groups_and_slices_are_those_of_a_site_again_in_a_second_run(
     ],
 )
 def test_odd_groups_and_slices_are_refused_before_anything_is_made(server: Server, own: Json) -> None:
-    with pytest.raises(AssertionError, match="awx_groups is the list of your RDMA groups"):
+    with pytest.raises(AssertionError, match="Set awx_groups to the list of your RDMA groups"):
         run(server, *PLAYBOOK, "-e", json.dumps(own))
     assert server.awx.writes == []
 
 
 @pytest.mark.parametrize("forks", [0, "many", 1000, -1])
 def test_odd_forks_are_refused_before_anything_is_made(server: Server, forks: int | str) -> None:
-    with pytest.raises(AssertionError, match="awx_forks is how many hosts a job works on at once"):
+    with pytest.raises(AssertionError, match="Set awx_forks to the number of hosts that a job works on at once"):
         run(server, *PLAYBOOK, "-e", json.dumps({"awx_forks": forks}))
     with pytest.raises(AssertionError, match="is not a number from 1 to 999"):
         run(server, *FILE, f"--forks={forks}")
@@ -426,7 +426,7 @@ def test_forks_that_somebody_has_set_stay(server: Server) -> None:
 
 
 def test_a_directory_that_ends_with_the_job_is_refused(server: Server) -> None:
-    with pytest.raises(AssertionError, match="awx_output_dir is an absolute path"):
+    with pytest.raises(AssertionError, match="Set awx_output_dir to an absolute path"):
         run(server, *PLAYBOOK, "-e", "awx_output_dir=rdma")
     with pytest.raises(AssertionError, match="--output-dir is an absolute path"):
         run(server, *FILE, "--output-dir=rdma")
@@ -435,7 +435,7 @@ def test_a_directory_that_ends_with_the_job_is_refused(server: Server) -> None:
 
 def test_no_project_is_made_without_its_address(server: Server) -> None:
     """AWX would take any, and its first update would fail."""
-    with pytest.raises(AssertionError, match="awx_scm_url says where your copy of the project is"):
+    with pytest.raises(AssertionError, match="Set awx_scm_url to the URL of your copy of the project"):
         run(server, BIN / "ansible-playbook", "playbooks/awx.yml")
     with pytest.raises(AssertionError, match="the following arguments are required: --scm-url"):
         run(server, sys.executable, "tools/awx.py")
@@ -447,7 +447,9 @@ def test_a_second_run_that_leaves_the_inventory_out_takes_no_host_from_awx(serve
     run(server, *PLAYBOOK[:-1], f"awx_scm_url={URL} awx_source_path=inventories/mine/hosts.yml")
     server.awx.writes.clear()
     for left_out in ("", " awx_source_path=", " awx_source_path=' '"):
-        with pytest.raises(AssertionError, match="awx_source_path says which file of the project is your inventory"):
+        with pytest.raises(
+            AssertionError, match="Set awx_source_path to the file of the project that is your inventory"
+        ):
             run(server, *PLAYBOOK[:-1], f"awx_scm_url={URL}{left_out}")
     with pytest.raises(AssertionError, match="the following arguments are required: --source-path"):
         run(server, *FILE[:-1])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When prepare puts a node back to work and when it says that its change has ended: with stand-ins for the roles and the modules.
+"""When prepare puts a node back into service and when it says that its change has ended: with stand-ins for the roles and the modules.
 
 What the roles do with a node of a real cluster, tests/cluster/test_drain.py shows.
 """
@@ -52,9 +52,9 @@ class Case(t.NamedTuple):
     unforeseen: bool = False
     # the node was in work, and could not be drained
     stayed: bool = False
-    # it was out of work already, and could not be drained
+    # it was out of service already, and could not be drained
     late: bool = False
-    # an earlier run has taken it out of work, and this one knows no cluster
+    # an earlier run has taken it out of service, and this one knows no cluster
     unknown: bool = False
     # whether the earlier run had come so far
     out: bool = True
@@ -81,7 +81,9 @@ CASES = {
     "driver not drained after half a change": Case(
         BOTH, True, "ofed", back=True, ended=False, earlier=True, stayed=True
     ),
-    "out of work, and no cluster known": Case(MEMLOCK, None, None, back=False, ended=False, earlier=True, unknown=True),
+    "out of service, and no cluster known": Case(
+        MEMLOCK, None, None, back=False, ended=False, earlier=True, unknown=True
+    ),
     "in work, and no cluster known": Case(
         MEMLOCK, None, None, back=False, ended=True, earlier=True, unknown=True, out=False
     ),
@@ -230,7 +232,7 @@ def test_a_node_goes_back_to_work_only_when_it_is_fit(name: str, changed: Path) 
     )
     if case.unknown and case.out:
         assert (
-            "took it out of work and never finished, and nothing puts it back without rdma_kubeconfig"
+            "took it out of service and never finished, and nothing puts it back without rdma_kubeconfig"
             in outcome["message"]
         )
         return

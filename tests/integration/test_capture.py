@@ -40,7 +40,7 @@ def captured(user: User, directory: Path, *variables: str) -> Path:
     extra = [word for each in (f"rdma_output_dir={directory / 'output'}", *variables) for word in ("-e", each)]
     command = ["ansible-playbook", "fabric.rdma.capture", "-i", str(directory / "hosts.json"), *extra]
     checked = user.run(*command, "--check").stdout
-    assert f"would be in {directory / 'output'}/captures" in re.sub(r"\s+", " ", checked)
+    assert f"would go to {directory / 'output'}/captures" in re.sub(r"\s+", " ", checked)
     assert not (directory / "output").exists()
     user.run(*command)
     (path,) = (directory / "output" / "captures").iterdir()

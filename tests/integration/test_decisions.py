@@ -112,7 +112,7 @@ def test_a_limit_of_the_site_counts_in_slices(site: Site, limits: dict[str, t.An
     site.has("one", "iqn.1993-08.org.debian:01:one", rdma_ofed={"method": "doca", **packages})
     site.prepare(**limits)
     said = " ".join(site.said.split())
-    assert ("each of 4 slices (rdma_slices) takes at least one host out of work" in said) == refused, said
+    assert ("each of 4 slices (rdma_slices) takes at least one host out of service" in said) == refused, said
     assert site.waves() == ({} if refused else {"one": "ofed"}), said
 
 

@@ -90,8 +90,8 @@ def test_no_way_back_is_a_reason_not_to_begin(node: Node) -> None:
     node.answers["driver_packages checked"] = [{"no_way_back": ["rdma-core 44.0-2"]}]
     said = node.play(INSTALLS)
     assert (
-        "n1: the driver stays as it is. no_way_back: after a failure, rdma-core 44.0-2 could not be put back, since no "
-        "repository of the node is known to have this version (name one that has). To go on all the same, name it: "
+        "n1: the driver stays as it is. no_way_back: after a failure, rdma-core 44.0-2 could not be restored, since no "
+        "repository of the node is known to have this version (add one that has). To go on all the same, set "
         "ofed_override: [no_way_back]." in said
     )
     assert node.calls() == ["ib_facts", "driver_gate", "driver_packages checked"]
@@ -190,7 +190,7 @@ def test_a_node_that_could_not_be_drained_goes_back_where_it_was_in_work(
     said = node.play(INSTALLS, ofed_kubeconfig="/kubeconfig")
     assert "n1: a Pod stays. The driver stays as it is." in said
     assert ("goes back" in said) is not away
-    assert ("It stays out of work, where an earlier run has left it." in said) is away
+    assert ("It stays out of service, where an earlier run has left it." in said) is away
     assert ("node_change ended" in node.calls()) is (interrupted is None)
     assert ("node_change back" in node.calls()) is not away
 
@@ -223,7 +223,7 @@ def test_a_role_used_alone_returns_no_node_that_the_change_of_another_has_left_o
     said = node.play(INSTALLS, ofed_kubeconfig="/kubeconfig")
     assert ("goes back" in said) is back
     assert (
-        "n1 stays out of work: a change of it by roce_host, begun 2026-01-31T12:00:00Z, never finished" in said
+        "n1 stays out of service: a change of it by roce_host, begun 2026-01-31T12:00:00Z, never finished" in said
     ) is not back
     # what it was to do is done; what the other one was to do is not
     assert ended_of(node) == [["ofed"]]
@@ -261,7 +261,7 @@ def test_half_a_driver_of_a_killed_run_goes_to_no_work(
     said = node.play(DOES_NOT_INSTALL, **given)
     assert ("No space left on device" if headers else "dpkg: no space left") in said
     assert ("goes back" in said) is back
-    assert ("It stays out of work" in said) is not back
+    assert ("It stays out of service" in said) is not back
     assert bool(ended_of(node)) is back
 
 
@@ -291,7 +291,7 @@ def test_the_proof_of_what_did_not_go_is_still_due(node: Node) -> None:
 
 def test_a_release_without_a_method_is_no_wish(node: Node) -> None:
     said = node.play(INSTALLS, ofed_method="inbox")
-    assert "n1: ofed_method is inbox, which does nothing with ofed_version, ofed_repository and ofed_iso." in said
+    assert "n1: ofed_method is inbox, which does not use ofed_version, ofed_repository and ofed_iso." in said
     assert not (node.directory / "calls").exists(), "nobody has looked at the node"
 
 
@@ -372,9 +372,7 @@ def test_a_driver_that_fails_its_proof_after_a_boot_stays(
     node.answers["driver_check"] = [{**BUILT, **check}]
     said = node.play(DOES_NOT_INSTALL)
     assert f'n1: doca 2.9.1, which an earlier run installed, fails its proof at "judge | {task}": ' in said
-    assert (
-        f"{reason}. Nothing was changed. With ofed_activate: reboot, the role puts back the packages of before" in said
-    )
+    assert f"{reason}. Nothing was changed. With ofed_activate: reboot, the role restores the previous packages" in said
     assert set(node.calls()) == {"ib_facts", "driver_check"}
 
 

@@ -86,7 +86,7 @@ class Node(t.NamedTuple):
         return self.user.collection
 
     def moves(self) -> list[str]:
-        """Whether the node was taken out of work and put back, in order."""
+        """Whether the node was taken out of service and put back, in order."""
         path = self.directory / "moves"
         return path.read_text().split() if path.exists() else []
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who ends whose change, and puts a node back to work: roles used alone, run after run, with real notes on the node.
+"""Who ends whose change, and puts a node back into service: roles used alone, run after run, with real notes on the node.
 
 The cluster is a file, which is there while the node is away; what the roles do with a real one, tests/cluster/test_drain.py shows.
 """
@@ -73,7 +73,7 @@ class World:
 
     @property
     def state(self) -> tuple[bool, list[str]]:
-        """Whether it is out of work, and whose changes are open."""
+        """Whether it is out of service, and whose changes are open."""
         mark = load_mark(self.note.read_bytes() if self.note.exists() else None)
         return self.away.exists(), mark["roles"] if mark else []
 
@@ -116,10 +116,10 @@ def test_a_role_that_is_through_leaves_the_node_to_the_one_whose_change_is_open(
     """And not each to the other."""
     world = World(node, ["ofed"])
     said = world.run("roce_host", due=["roce_host"], fails=True)
-    assert f"n1 stays out of work: a change of it by ofed, begun {SINCE}, never finished" in said
+    assert f"n1 stays out of service: a change of it by ofed, begun {SINCE}, never finished" in said
     assert world.state == (True, ["ofed"])
     # that nothing is left to do for this one does not mean that all is well
-    assert f"n1 may be out of work: a change of it by ofed, begun {SINCE}, never finished" in world.run("roce_host")
+    assert f"n1 may be out of service: a change of it by ofed, begun {SINCE}, never finished" in world.run("roce_host")
     assert world.state == (True, ["ofed"])
     world.run("ofed")
     assert world.state == (False, [])
@@ -128,7 +128,7 @@ def test_a_role_that_is_through_leaves_the_node_to_the_one_whose_change_is_open(
 
 def test_two_killed_runs_need_one_run_of_each_role(node: Node) -> None:
     world = World(node, ["ofed", "roce_host"])
-    assert "n1 stays out of work: a change of it by roce_host" in world.run("ofed", "roce_host", fails=True)
+    assert "n1 stays out of service: a change of it by roce_host" in world.run("ofed", "roce_host", fails=True)
     assert world.state == (True, ["roce_host"])
     world.run("ofed", "roce_host")
     assert world.state == (False, [])
@@ -140,14 +140,14 @@ def test_a_note_that_cannot_be_read_is_not_forgotten_by_roles_used_alone(node: N
     world = World(node, b"{")
     world.run("ofed", due=["ofed"], fails=True, a_pod_stays=stays)
     assert world.state == (True, [UNKNOWN])
-    assert f"n1 may be out of work: a change of it by {UNKNOWN}" in world.run("ofed")
+    assert f"n1 may be out of service: a change of it by {UNKNOWN}" in world.run("ofed")
     assert world.state == (True, [UNKNOWN])
 
 
 def test_a_node_that_is_at_work_is_not_said_to_stay_out_of_it(node: Node) -> None:
     """A run was killed between the cluster and the note, or somebody has put it back by hand."""
     world = World(node, ["roce_host", "ofed"], away=False)
-    assert "stays out of work" not in world.run("ofed")
+    assert "stays out of service" not in world.run("ofed")
     assert world.state == (False, ["roce_host"])
     world.run("roce_host")
     assert world.state == (False, [])
@@ -160,17 +160,17 @@ def test_what_one_role_has_put_back_does_not_keep_the_next_from_its_own(node: No
 
 
 def test_a_node_that_the_cluster_does_not_know_keeps_its_note(node: Node) -> None:
-    """It may be out of work in another one."""
+    """It may be out of service in another one."""
     world = World(node, ["ofed"])
     look = (ROOT / "roles" / "ofed" / "tasks" / "look.yml").read_text()
     nothing = {"ansible.builtin.set_fact": {"__ofed_node": {"resources": []}}}
     tasks = [nothing if "fabric.rdma.kubernetes_info" in task else task for task in yaml.safe_load(look)]
     (node.collection / "roles" / "ofed" / "tasks" / "look.yml").write_text(json.dumps(tasks))
-    assert "has no node n1, and a change may have left n1 out of work" in world.run("ofed", fails=True)
+    assert "has no node n1, and a change may have left n1 out of service" in world.run("ofed", fails=True)
     assert world.state == (True, ["ofed"])
 
 
 def test_a_node_that_another_role_has_left_out_of_work_stays_there(node: Node) -> None:
     world = World(node, ["roce_host", "ofed"], out=False)
-    assert "n1 stays out of work: a change of it by roce_host" in world.run("ofed", fails=True)
+    assert "n1 stays out of service: a change of it by roce_host" in world.run("ofed", fails=True)
     assert world.state == (True, ["roce_host"])

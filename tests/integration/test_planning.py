@@ -200,7 +200,7 @@ def test_a_plan_never_shrinks_by_accident(site: Site) -> None:
         site.play(playbook, "-e", json.dumps(slices))
     # but Pods of another slice would be taken for what a killed run has left
     pods = {**slices, "verify_level": "pods", "verify_pod_image": "registry.example/perftest:1"}
-    assert "No Pod measures from a slice" in site.play("verify", "-e", json.dumps(pods), fails=True)
+    assert "A slice cannot measure between Pods" in site.play("verify", "-e", json.dumps(pods), fails=True)
     # nobody is in the way of what only looks at nodes, or prepares them
     site.write({"v100": {"v1": "ib-v100-1"}})
     site.play("discover")
@@ -226,7 +226,7 @@ def test_good_groups_are_rendered_beside_bad_ones(site: Site) -> None:
     assert sorted(site.load("facts.json")) == ["a1", "a2", "b", "v1", "v2"]
     # rdma_allow_unusable excuses the host without a port, and not the group that is not planned
     said = site.play("plan", "-e", "rdma_allow_unusable=true", fails=True)
-    assert "Plan: 1 not as wanted. group a100: no facts of gone" in said
+    assert "Plan: 1 error(s). group a100: no facts of gone" in said
 
 
 def test_scripts_of_labels_run_and_leave_out_what_cannot_name_a_node(site: Site, tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_wishes_are_looked_at_before_anything_else(
 
 def test_wishes_are_looked_at_once_a_run(site: Site) -> None:
     said = site.play("site", "--tags", "all")
-    assert re.findall(r"TASK \[Check the wishes\] \*+ (\w+): ", said) == ["ok", "skipping", "skipping"]
+    assert re.findall(r"TASK \[Check the variables\] \*+ (\w+): ", said) == ["ok", "skipping", "skipping"]
 
 
 def test_rdma_groups_is_asked_for(site: Site) -> None:
@@ -470,8 +470,8 @@ def test_all_that_is_planned_for_a_group_is_on_one_page_before_it_is_applied(sit
         assert told == {"v100": ["longhorn"], "rails": ["secondary_network"]}.get(name, []), name
         assert (network in page) is (name == "rails")
         assert ("below are gone" in page) is bool(told)
-    assert "10.244.0.0/16" in said.rpartition("Check that the wishes can be fulfilled")[2]
-    assert "replicas" in said.rpartition("Check that the wishes can be fulfilled")[2]
+    assert "10.244.0.0/16" in said.rpartition("Check that the settings can work")[2]
+    assert "replicas" in said.rpartition("Check that the settings can work")[2]
 
     # a group that there is no more has no page; what is not ours stays
     (site.output / "plan" / "notes.txt").write_text("mine")

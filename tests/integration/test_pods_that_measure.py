@@ -126,7 +126,7 @@ def test_a_node_that_starts_no_pod_is_tried_once_and_its_pairs_have_the_reason(u
 
 def test_a_cluster_that_does_not_answer(user: User, tmp_path: Path) -> None:
     said = run(user, tmp_path, str(tmp_path / "none"), fails=True)
-    assert "Traffic: 6 not as wanted. rdma: ib_write_bw between Pods from ib-a100-1 mlx5_1 to ib-a100-2 mlx5_0" in said
+    assert "Traffic: 6 failure(s). rdma: ib_write_bw between Pods from ib-a100-1 mlx5_1 to ib-a100-2 mlx5_0" in said
     assert "none does not exist" in said
     assert "none does not exist" in (tmp_path / "output" / "report.html").read_text()
 
@@ -157,7 +157,7 @@ def test_wishes_for_pods_of_another_shape_are_refused_before_anything_is_measure
         assert not cluster.asked
     assert why in said
     assert "Start the servers" not in said
-    assert "Look at Pods on every node" not in said
+    assert "Check Pods on every node" not in said
     assert not (tmp_path / "output" / "evidence" / "rdma.json").exists()
 
 
@@ -188,7 +188,7 @@ def test_a_job_that_cannot_be_read_throws_no_host_out(
     assert (job["name"], job["verdict"]) == (str(manifest), "error")
     assert why in job["message"]
     assert why in (tmp_path / "output" / "report.html").read_text()
-    assert "Traffic: 1 not as wanted" in said
+    assert "Traffic: 1 failure(s)" in said
     assert of_task(said, "Read the counters of the links after the traffic") == list(HOSTS)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When the role roce_host takes a node out of work, and when it comes back: with stand-ins for the modules, and facts of real cards.
+"""When the role roce_host takes a node out of service, and when it comes back: with stand-ins for the modules, and facts of real cards.
 
 What the module does with a host, test_roce_host.py and test_roce_run.py show; how a node of a cluster is drained, tests/cluster/test_drain.py.
 """
@@ -80,7 +80,7 @@ def test_pods_leave_before_what_hurts_them(
 
 @pytest.mark.parametrize("away", [False, True])
 def test_a_node_that_work_has_not_left_stays_as_it_is(node: Node, *, away: bool) -> None:
-    """Where an earlier run has left it out of work, it stays there."""
+    """Where an earlier run has left it out of service, it stays there."""
     fails = [
         {"ansible.builtin.set_fact": {"ofed_drained": True, "ofed_was_away": away}},
         {"ansible.builtin.fail": {"msg": "a Pod stays"}},

@@ -457,7 +457,7 @@ def test_a_node_names_no_cluster_and_no_pods(
         {"containerd_memlock": {**WORK, "ansible_facts": facts}},
     )
     assert not (tmp_path / "run").exists(), said
-    assert "pods | Delete those" not in said
+    assert "pods | Delete the Pods" not in said
     assert "has facts named containerd_memlock_kubeconfig, containerd_memlock_restart_pods" in said
 
 

@@ -54,7 +54,7 @@ WELL: dict[str, tuple[Json, str]] = {
     "rollout": (RENDER, "Plan the groups"),
     "site": ({}, "Show the summary"),
     "verify": ({}, "Check the traffic"),
-    "wishes": ({}, "Check the wishes"),
+    "wishes": ({}, "Check the variables"),
 }
 # What each leaves: files below the output directory, and artifacts. The others leave nothing (a recorded host has nothing to be captured).
 FILES = {
@@ -79,7 +79,7 @@ ARTIFACTS = {
 NOWHERE = "no kubeconfig: /nonexistent does not exist"
 # What needs a cluster, or makes machines, says so without one: at its first question, and where it has got as far as that.
 ILL: list[tuple[str, Json, str]] = [
-    ("cleanup_stale", {}, "rdma_stale_resources is the list of the resources to remove"),
+    ("cleanup_stale", {}, "Set rdma_stale_resources to the list of resources to remove"),
     ("cleanup_stale", {"rdma_stale_resources": ["rdma/old"]}, NOWHERE),
     ("uninstall", {"rdma_uninstall_groups": ["other"]}, "rdma_uninstall_groups names other"),
     ("uninstall", {}, NOWHERE),

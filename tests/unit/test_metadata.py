@@ -1242,7 +1242,7 @@ def test_a_play_of_the_controller_alone_reads_no_wish() -> None:
     ]
     assert sorted(play["name"] for play in plays) == [
         "Lab of virtual machines with RDMA devices",
-        "Make it known to AWX",
+        "Create its objects in AWX",
     ]
     assert [play["name"] for play in plays if re.search(r"\brdma_(rollout|groups)\b", json.dumps(play["tasks"]))] == []
 

@@ -76,10 +76,10 @@ def test_no_path_is_made_of_it(role: Path, family: Any) -> None:
     assert rendered(f"{{{{ {check} }}}}", family) == "False"
     assert not [task for task in tasks(role) if "ansible.builtin.include_vars" in task]
     assert [path.name for path in (role / "vars").iterdir()] == ["main.yml"]
-    with pytest.raises(WishError, match="names of packages are known for Debian, RedHat, Suse, and not for "):
+    with pytest.raises(WishError, match="package names are known for Debian, RedHat, Suse, and not for "):
         names_of_family(family)
     if family is not None:
-        with pytest.raises(AnsibleFilterError, match="names of packages are known for"):
+        with pytest.raises(AnsibleFilterError, match="package names are known for"):
             rdma_storage(facts("debian"), os_family=family)
 
 

@@ -30,12 +30,12 @@ from ansible_collections.fabric.rdma.tests.unit import contracts
 
 BIN = Path(sys.executable).parent
 NAMES = ["lab1", "lab2", "lab3", "lab4", "lab5"]
-# Ours on a Node that we have taken out of work.
+# Ours on a Node that we have taken out of service.
 AWAY = "rdma.fabric/away"
 
 
 class Watch:
-    """Which nodes of the cluster were out of work, in their order, and how many at the same time: every change that the server told."""
+    """Which nodes of the cluster were out of service, in their order, and how many at the same time: every change that the server told."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self.config = str(kubeconfig)

@@ -188,7 +188,7 @@ def test_a_controller_that_is_killed_and_started_again(site: Site) -> None:
     assert not [line for line in wrong[1:] if line.startswith("✕")]
     assert "ofed" not in result.text("summary.txt")
     assert result.code != 0
-    # with one node again: the one that was interrupted goes back to work before any other leaves
+    # with one node again: the one that was interrupted goes back into service before any other leaves
     assert result.watch.events[0] == ("back", "lab2")
     assert sorted(name for name in result.watch.drained if name != "lab2") == left[1:]
     # then two at a time, when two may be away

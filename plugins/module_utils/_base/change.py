@@ -74,7 +74,7 @@ def dump_mark(since: str, roles: t.Sequence[str], before: t.Mapping[str, t.Any],
 def load_mark(data: t.Optional[bytes]) -> t.Optional[Json]:
     """{since, roles, before, out_of_work} of a change that has not ended; None without one.
 
-    A mark that cannot be read: before is None, since is empty, the role unknown. Where one does not say, the node may be out of work.
+    A mark that cannot be read: before is None, since is empty, the role unknown. Where one does not say, the node may be out of service.
     """
     if data is None:
         return None

@@ -82,7 +82,7 @@ def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> J
 
 
 def due(needs: t.Mapping[str, t.Any]) -> Json:
-    """What host_needs says in short: {roles, away}, the roles that have to run, in order, and whether the host is out of work meanwhile."""
+    """What host_needs says in short: {roles, away}, the roles that have to run, in order, and whether the host is out of service meanwhile."""
     ofed = needs.get("ofed") or {}
     drains = [needs.get(role) or {} for role in ("nvidia_imex", "roce_host")]
     away = any(ofed.get(key) for key in ("driver", "activate", "prove")) or any(each.get("drain") for each in drains)

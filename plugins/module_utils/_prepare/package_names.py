@@ -80,5 +80,5 @@ def names_of_family(os_family: t.Any) -> PackageNames:
     """Names for what Ansible calls the family. A node says what it is, so that the word is looked up, and nothing is made of it."""
     found = FAMILIES.get(os_family) if isinstance(os_family, str) else None
     if found is None:
-        raise WishError(f"names of packages are known for {', '.join(FAMILIES)}, and not for {os_family!r:.40}")
+        raise WishError(f"package names are known for {', '.join(FAMILIES)}, and not for {os_family!r:.40}")
     return found

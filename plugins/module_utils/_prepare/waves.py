@@ -72,13 +72,13 @@ def share(value: t.Any, count: int, variable: str) -> int:
 
 
 def _own_share(limit: t.Any, total: int, slices: t.Any, needed: bool) -> int:
-    """How many hosts a slice may have out of work, so that all slices together stay within the limit."""
+    """How many hosts a slice may have out of service, so that all slices together stay within the limit."""
     found = re.match(r"[1-9][0-9]{0,8}\Z", str(slices).strip(), re.ASCII)
     count = int(found.group(0)) if found else 1
     most = share(limit, total * count, "rdma_max_unavailable")
     if needed and most < count:
         raise WishError(
-            f"rdma_max_unavailable is {limit!r}, and each of {count} slices (rdma_slices) takes at least one host out of work: set it to "
+            f"rdma_max_unavailable is {limit!r}, and each of {count} slices (rdma_slices) takes at least one host out of service: set it to "
             f"{count} or more, or prepare these hosts without slices"
         )
     return 1 if str(slices).lower() in ("true", "yes", "on") else max(1, most // count)
@@ -97,16 +97,16 @@ def plan_turns(
 
     hosts: those on which something is to be done, in the order of the inventory. serial: the sizes of the waves, numbers or
     percentages of these hosts, the last one repeated; a level is the entry of it that a wave comes from. limit: how many of `away`
-    (hosts that are drained or restarted) may be out of work at the same time, a number or a percentage of `total` hosts: a wave with
+    (hosts that are drained or restarted) may be out of service at the same time, a number or a percentage of `total` hosts: a wave with
     more of them takes several turns. Those of `interrupted`, whose last change never finished, come first, so that a run
     that was killed begins where it was. slices: `rdma_slices`. These hosts are one of so many slices of about the same size, which change
     at the same time and count those that are away together: each has its part of the limit. Where true says that there are slices, and
-    not how many, each takes its hosts out of work one by one.
+    not how many, each takes its hosts out of service one by one.
 
     Turns of one level may be taken in any order, those of a lower level come first. WishError for wishes that make no sense.
     """
     most = _own_share(limit, total, slices, bool(away))
-    # a run that was killed may have left them out of work, whatever is still to be done there
+    # a run that was killed may have left them out of service, whatever is still to be done there
     away = {*away, *interrupted}
     _checked("rdma_serial", serial)
     levels = serial if isinstance(serial, (list, tuple)) else [serial]

@@ -79,7 +79,7 @@ def test_that_a_node_is_out_of_work_is_in_the_note(path: Path) -> None:
     assert not path.exists()
     assert begun(path, FACTS)["interrupted"] is None
     assert call(path, "left", check=True)["changed"]
-    assert call(path, "left")["diff"]["after"].endswith("it is out of work meanwhile\n")
+    assert call(path, "left")["diff"]["after"].endswith("it is out of service meanwhile\n")
     assert not call(path, "left")["changed"]
     again = begun(path, FACTS)
     assert (again["changed"], again["interrupted"]["out_of_work"]) == (False, True)

@@ -412,9 +412,9 @@ def test_a_malformed_host_is_no_host_without_a_usable_port() -> None:
         assert error in said
         assert "unusable" not in said
     plan["groups"]["rails"]["errors"] = ["host roce-rails-1 has no usable port (x)"]
-    assert "Plan: 1 not as wanted. host bad: " in insisted(plan, True)
+    assert "Plan: 1 error(s). host bad: " in insisted(plan, True)
     said = insisted(plan, False)
-    assert "Plan: 2 not as wanted. host bad: " in said
+    assert "Plan: 2 error(s). host bad: " in said
     assert "Set rdma_allow_unusable" in said
 
 

@@ -191,7 +191,7 @@ def test_names_of_packages_come_where_the_family_is_known(
     assert (names["driver"], names["headers"]) == (driver, headers)
     nobody_knows = host_needs({"kernel": {"release": None}}, {**wishes, "os_family": os_family})["ofed"]["names"]
     assert nobody_knows["headers"] is None
-    with pytest.raises(WishError, match="names of packages are known for Debian, RedHat, Suse, and not for 'x'"):
+    with pytest.raises(WishError, match="package names are known for Debian, RedHat, Suse, and not for 'x'"):
         host_needs(facts, {**wishes, "os_family": "x"})
 
 

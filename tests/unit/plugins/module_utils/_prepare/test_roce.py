@@ -401,7 +401,7 @@ def test_a_card_that_storage_may_need_keeps_its_link_type() -> None:
 
 
 def test_what_a_killed_run_has_left_is_a_reason() -> None:
-    """Also where all is as wished: Pods may still be out of work for it."""
+    """Also where all is as wished: Pods may still be out of service for it."""
     machine = rails()
     machine.file("/var/lib/fabric.rdma/roce-change.json", "{}")
     needs = roce_needs(facts_of_host(machine), {"mtu": 1500, "persist": False}, ETHERNET)

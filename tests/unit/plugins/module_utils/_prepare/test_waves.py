@@ -102,7 +102,7 @@ def test_every_host_has_one_turn_and_never_are_too_many_away(
     turns = plan_turns(hosts, serial, limit, 40, away, broken)
     assert sorted(host for turn in turns for host in turn["hosts"]) == sorted(hosts)
     assert all(turn["hosts"] for turn in turns)
-    # a killed run may have left those that were interrupted out of work
+    # a killed run may have left those that were interrupted out of service
     assert all(len((away | broken) & set(turn["hosts"])) <= share(limit, 40, "rdma_max_unavailable") for turn in turns)
     assert [turn["number"] for turn in turns] == list(range(1, len(turns) + 1))
     # levels and waves never go back, waves are as large as their size says
