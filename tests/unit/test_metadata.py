@@ -1241,8 +1241,8 @@ def test_a_play_of_the_controller_alone_reads_no_wish() -> None:
         play for path in PLAY_FILES for play in yaml.safe_load(path.read_text()) if play.get("hosts") == "localhost"
     ]
     assert sorted(play["name"] for play in plays) == [
-        "Lab of virtual machines with RDMA devices",
         "Create its objects in AWX",
+        "Lab of virtual machines with RDMA devices",
     ]
     assert [play["name"] for play in plays if re.search(r"\brdma_(rollout|groups)\b", json.dumps(play["tasks"]))] == []
 

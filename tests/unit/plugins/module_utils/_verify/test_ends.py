@@ -287,7 +287,7 @@ def gpu(pci: str, *nearest: str, numa: int | None = None) -> dict[str, t.Any]:
 
 
 def test_the_memory_of_the_gpu_that_is_nearest_is_measured() -> None:
-    """The first GPU of a host may be at the other socket: what crosses it is no defect of a port."""
+    """The first GPU of a host may be at the other socket: what crosses it says nothing about a port."""
     cards = [gpu("0000:1b:00.0", "mlx5_0"), gpu("0000:9b:00.0", "mlx5_1")]
     facts = {name: {**node("mlx5_0", "mlx5_1"), "gpus": cards} for name in ("a", "b")}
     facts["b"]["gpus"] = [gpu("0009:01:00.0", "mlx5_0", "mlx5_1"), gpu("0018:01:00.0", "mlx5_0", "mlx5_1")]
