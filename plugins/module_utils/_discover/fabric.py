@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
@@ -54,7 +55,9 @@ def _run(program: str, arguments: list[str], timeout: int, find: Find) -> Told:
     if status == _TIMED_OUT and ending:
         return _failed(program, f"it did not end in {timeout} seconds")
     if status != 0:
-        return _failed(program, " ".join((error or output).split())[:300] or f"it ended with status {status}")
+        # without the number of the process, which another look would not find again
+        said = re.sub(r"\bibwarn: \[\d+\]", "ibwarn:", " ".join((error or output).split()))
+        return _failed(program, said[:300] or f"it ended with status {status}")
     if len(output) > _MOST_TEXT:
         return _failed(program, "it printed more than any fabric has")
     return {"program": program, "text": output, "error": None}

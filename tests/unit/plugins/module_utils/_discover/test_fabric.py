@@ -29,6 +29,13 @@ def test_ports_of_one_subnet_are_told_once_and_failures_each(tmp_path: Path) -> 
     ]
 
 
+def test_a_failure_is_told_in_the_same_words_again(tmp_path: Path) -> None:
+    """libibmad puts the number of its process into warnings."""
+    find = at(tmp_path, ibnetdiscover='echo "ibwarn: [$$] mad_rpc_open_port: no port" >&2; exit 1')
+    (told,) = look(["ibnetdiscover"], [], 9, find)
+    assert told["error"] == "ibwarn: mad_rpc_open_port: no port"
+
+
 def test_only_what_is_asked_for_runs(tmp_path: Path) -> None:
     find = at(tmp_path, ibnetdiscover="touch ran", lldpctl="echo neighbours")
     assert [each["program"] for each in look(["lldpctl"], [], 9, find)] == ["lldpctl"]
