@@ -206,7 +206,7 @@ def _tos(wanted: t.Sequence[Port], facts: t.Mapping[str, t.Any]) -> t.Optional[i
     rows: list[t.Mapping[str, t.Any]] = [known.get((row["device"], row["port"])) or {} for row in wanted]
     found = {row.get("default_tos") if row.get("traffic_class") is None else None for row in rows}
     tos = found.pop()
-    return tos if not found and isinstance(tos, int) and 0 < tos < 256 else None
+    return tos if not found and isinstance(tos, int) and tos is not True and 0 < tos < 256 else None
 
 
 class _Host(t.NamedTuple):

@@ -128,7 +128,7 @@ def _tos(facts: Json, device: str, port: int) -> t.Optional[int]:
     """What RDMA-CM gives the packets of a port of RoCE. perftest connects without it, and would be in another class than applications."""
     rows = (facts.get("roce") or {}).get("ports") or ()
     tos = next((row.get("default_tos") for row in rows if (row["device"], row["port"]) == (device, port)), None)
-    return tos if type(tos) is int and 0 < tos < 256 else None
+    return tos if isinstance(tos, int) and tos is not True and 0 < tos < 256 else None
 
 
 def data_gbps(port: t.Mapping[str, t.Any]) -> t.Optional[float]:
