@@ -92,7 +92,7 @@ def test_a_node_that_needs_nothing_costs_one_task(site: Site) -> None:
     site.prepare()
     assert site.waves() == {}
     # what runs once does so at the first
-    looks = site.said.partition("PLAY [Look at each node")[2].partition("PLAY [Prepare the nodes")[0]
+    looks = site.said.partition("PLAY [Examine each node")[2].partition("PLAY [Prepare the nodes")[0]
     assert re.findall(r"^(\w+): \[third\]", looks, re.MULTILINE) == ["ok"], site.said
     assert re.search(r"first, second, third +was right", site.said), site.said
 
@@ -193,7 +193,7 @@ def test_nodes_of_an_earlier_import_are_not_decided_about_by_a_later_one(site: S
         },
         {"ansible.builtin.import_playbook": "fabric.rdma.prepare", "vars": {"rdma_hosts": ["rdma", "!one:!other"]}},
     )
-    second = site.said.rpartition("PLAY [Look at each node")[2]
+    second = site.said.rpartition("PLAY [Examine each node")[2]
     assert "[well]" in second
     assert not re.search(r"\[(one|other)\]", second), site.said
     assert "still missing" not in site.said
