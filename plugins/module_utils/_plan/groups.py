@@ -53,6 +53,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.sriov import (
     sriov_functions,
     without_sriov,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.traffic import traffic_class
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import rail_name, with_defaults
 
 __all__ = [
@@ -192,21 +193,11 @@ def _environment(wanted: t.Sequence[Port], facts: t.Mapping[str, t.Any]) -> dict
     ports = [f"{row['device']}:{row['port']}" for row in wanted]
     if not ports:
         return {}
-    tos = _tos(wanted, facts)
-    classes = {} if tos is None else {"NCCL_IB_TC": str(tos), "UCX_IB_TRAFFIC_CLASS": str(tos)}
+    # one for all ports, or none
+    found = {traffic_class(facts, row["device"], row["port"]) for row in wanted}
+    own = found.pop() if len(found) == 1 else None
+    classes = {} if own is None else {"NCCL_IB_TC": str(own), "UCX_IB_TRAFFIC_CLASS": str(own)}
     return {"NCCL_IB_HCA": "=" + ",".join(ports), "UCX_NET_DEVICES": ",".join(ports), **classes}
-
-
-def _tos(wanted: t.Sequence[Port], facts: t.Mapping[str, t.Any]) -> t.Optional[int]:
-    """The ToS of RDMA-CM that RoCE ports have in common, and None where their driver gives all packets a class, or they have none.
-
-    NCCL and UCX connect without RDMA-CM: by themselves they would be outside of the PFC and ECN that the ToS brings.
-    """
-    known = {(row["device"], row["port"]): row for row in (facts.get("roce") or {}).get("ports") or ()}
-    rows: list[t.Mapping[str, t.Any]] = [known.get((row["device"], row["port"])) or {} for row in wanted]
-    found = {row.get("default_tos") if row.get("traffic_class") is None else None for row in rows}
-    tos = found.pop()
-    return tos if not found and isinstance(tos, int) and tos is not True and 0 < tos < 256 else None
 
 
 class _Host(t.NamedTuple):

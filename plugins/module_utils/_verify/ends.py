@@ -11,6 +11,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.traffic import traffic_class
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Endpoint, Floor, Untested
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import is_atomic, kind_of
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings
@@ -36,7 +37,7 @@ class End:
 
     rate_gbps: of the link, by its speed and width, without its coding; pcie_gbps: what its place in the host carries at most, None:
     unknown; gpu: how its memory is reached by the HCA (a name of perftest.MEMORIES), None: there is no GPU; nearest: the PCI address of the
-    GPU whose memory it is, None: the first one; tos: what RDMA-CM gives its packets, None: nothing. usual_gbps: the rate of this port on
+    GPU whose memory it is, None: the first one; traffic_class: what its packets are given, None: nothing. usual_gbps: the rate of this port on
     most hosts of the group where that is higher, else None: a link that trained down is a defect, and lowers no floor.
     """
 
@@ -51,7 +52,7 @@ class End:
     pcie_gbps: t.Optional[float] = None
     gpu: t.Optional[str] = None
     nearest: t.Optional[str] = None
-    tos: t.Optional[int] = None
+    traffic_class: t.Optional[int] = None
     usual_gbps: t.Optional[float] = None
 
     def facts(self) -> Endpoint:
@@ -124,13 +125,6 @@ def _nearest_gpu(facts: Json, device: Json) -> t.Optional[str]:
     return str(near[0]["pci"]) if near else None
 
 
-def _tos(facts: Json, device: str, port: int) -> t.Optional[int]:
-    """What RDMA-CM gives the packets of a port of RoCE. perftest connects without it, and would be in another class than applications."""
-    rows = (facts.get("roce") or {}).get("ports") or ()
-    tos = next((row.get("default_tos") for row in rows if (row["device"], row["port"]) == (device, port)), None)
-    return tos if isinstance(tos, int) and tos is not True and 0 < tos < 256 else None
-
-
 def data_gbps(port: t.Mapping[str, t.Any]) -> t.Optional[float]:
     """Gb/s of data that a port of the facts carries; None where its rate is not known."""
     rate = sensible(port["rate_gbps"])
@@ -179,7 +173,7 @@ def _end(host: str, facts: Json, wanted: Port, settings: Settings) -> t.Union[En
         None if software else _place(device),
         None if software else gpu_memory(facts, settings.gpudirect),
         _nearest_gpu(facts, device),
-        _tos(facts, device["name"], int(wanted["port"])) if wanted["link_layer"] == "Ethernet" else None,
+        traffic_class(facts, device["name"], int(wanted["port"])) if wanted["link_layer"] == "Ethernet" else None,
     )
 
 

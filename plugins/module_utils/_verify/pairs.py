@@ -81,8 +81,8 @@ def _test(name: str, client: End, server: End, settings: Settings) -> PlannedTes
         test["bidirectional"] = True
     if software:
         test["software"] = True
-    known: dict[Side, t.Optional[int]] = {"client": client.tos, "server": server.tos}
-    classes = {side: tos for side, tos in known.items() if tos is not None}
+    known: dict[Side, t.Optional[int]] = {"client": client.traffic_class, "server": server.traffic_class}
+    classes = {side: value for side, value in known.items() if value is not None}
     if classes:
         test["traffic_classes"] = classes
     return test

@@ -271,7 +271,7 @@ def _of_median(told: str, pairs: t.Sequence[tuple[Json, Json]]) -> t.Iterator[_C
 def _of_jobs(name: str, old: Json, new: Json) -> t.Iterator[_Change]:
     """Jobs over GPUs of several nodes that ran both times: nccl-tests and nvbandwidth."""
     before = {_job(each): each for each in old.get("collectives", ())}
-    for job in new.get("collectives", ()):
+    for job in new["collectives"]:
         own = before.get(_job(job))
         if own is None:
             continue

@@ -341,6 +341,9 @@ def test_what_is_measured_has_the_tos_of_its_port() -> None:
     assert [test.get("traffic_classes") for test in pair["tests"]] == [{"client": 106, "server": 106}, None]
     facts["b"]["roce"] = of_ports(104)
     assert plan(facts)["jobs"]["b"][0]["tests"][0]["traffic_class"] == 104
+    # the driver gives it to all packets
+    facts["b"]["roce"]["ports"][0]["traffic_class"] = 104
+    assert "traffic_class" not in plan(facts)["jobs"]["b"][0]["tests"][0]
     # what InfiniBand has is a service level
     facts = {name: {**node(), "roce": of_ports(106)} for name in ("a", "b")}
     assert "traffic_class" not in plan(facts)["jobs"]["a"][0]["tests"][0]
