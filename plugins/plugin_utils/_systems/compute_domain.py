@@ -17,7 +17,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     NVBANDWIDTH,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.versions import Version, wished_release
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import device_plugin_off, switched_off
@@ -48,7 +47,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domai
     group_workloads,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Request, Site, empty_request
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import dranet_serves
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import class_labels
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.mpi_operator import mpi_operator_objects
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored, named
 
@@ -147,11 +146,7 @@ def _settings(
         nvbandwidth_image=str(own["nvbandwidth_image"] or mirrored(NVBANDWIDTH, site["registry"])),
         nccl_image=None if nccl is None else str(nccl),
         ethernet=want.get("link_layer") == "Ethernet",
-        dranet=frozenset(
-            class_slug(entry["name"])
-            for entry in (site["plan"]["groups"].get(group) or {"classes": []})["classes"]
-            if dranet_serves(rollout, group, entry)
-        ),
+        labels=class_labels(rollout, group, (site["plan"]["groups"].get(group) or {"classes": []})["classes"]),
         # of two that are as large, the first
         clique=max(
             ((name, len(cliques[name])) for name in sorted(cliques) if name), key=lambda each: each[1], default=None

@@ -11,11 +11,12 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Group
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, DRA_LABEL
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug, group_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import policy_name
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_nodes import CLIQUE_LABEL
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import node_selections
 
 __all__ = ["MPI_GROUP", "MPI_VERSION", "Settings", "group_slug", "group_workloads"]
 
@@ -46,8 +47,8 @@ class Settings(t.NamedTuple):
     # None: no variants with nccl-tests
     nccl_image: t.Optional[str]
     ethernet: bool
-    # classes, as in labels, that DRANET serves
-    dranet: frozenset[str] = frozenset()
+    # of the nodes, by slug of class
+    labels: t.Mapping[str, str]
     # (name, number of hosts) of the largest NVLink clique, where cliques are known
     clique: t.Optional[tuple[str, int]] = None
 
@@ -99,17 +100,10 @@ def _gpu_template(name: str, settings: Settings) -> Json:
     }
 
 
-def _affinity(name: str, settings: Settings, plan: t.Optional[Group], one_clique: bool) -> Json:
+def _affinity(name: str, settings: Settings, one_clique: bool) -> Json:
     """On the nodes of the group's classes, one Pod a node, and all in one clique where that is what NVLink needs."""
-    classes = sorted(class_slug(each["name"]) for each in plan["classes"]) if plan else []
-    labels = {
-        CLASS_LABEL: [slug for slug in classes if slug not in settings.dranet],
-        DRA_LABEL: [slug for slug in classes if slug in settings.dranet],
-    }
     clique: list[Json] = [{"key": CLIQUE_LABEL, "operator": "Exists"}] if one_clique else []
-    # a node has one of the labels
-    expressions = [[{"key": key, "operator": "In", "values": own}, *clique] for key, own in labels.items() if own]
-    expressions = expressions or ([clique] if clique else [])
+    expressions = [[*own, *clique] for own in node_selections(settings.labels)] or ([clique] if clique else [])
     same = {"labelSelector": {"matchLabels": {_WORKLOAD_LABEL: name}}}
     found: Json = {
         "podAntiAffinity": {
@@ -136,7 +130,7 @@ class _Worker(t.NamedTuple):
     user: t.Optional[int]
 
 
-def _worker_template(name: str, settings: Settings, plan: t.Optional[Group], worker: _Worker) -> Json:
+def _worker_template(name: str, settings: Settings, worker: _Worker) -> Json:
     container: Json = {
         "name": "worker",
         "image": worker.image,
@@ -162,7 +156,7 @@ def _worker_template(name: str, settings: Settings, plan: t.Optional[Group], wor
         container["securityContext"] = security
     spec: Json = {
         "containers": [container],
-        "affinity": _affinity(name, settings, plan, worker.channel is not None),
+        "affinity": _affinity(name, settings, worker.channel is not None),
         "tolerations": list(_ANY_GPU_TAINT),
         "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
     }
@@ -171,9 +165,7 @@ def _worker_template(name: str, settings: Settings, plan: t.Optional[Group], wor
     return {"metadata": {"labels": {_WORKLOAD_LABEL: name}}, "spec": spec}
 
 
-def _job(
-    name: str, settings: Settings, plan: t.Optional[Group], worker: _Worker, args: t.Sequence[str], ssh: t.Optional[str]
-) -> Json:
+def _job(name: str, settings: Settings, worker: _Worker, args: t.Sequence[str], ssh: t.Optional[str]) -> Json:
     launcher: Json = {"name": "launcher", "image": worker.image, "command": ["mpirun"], "args": list(args)}
     if worker.user is not None:
         launcher["securityContext"] = {"runAsUser": worker.user}
@@ -195,16 +187,16 @@ def _job(
                 "Worker": {
                     "replicas": settings.nodes,
                     "restartPolicy": "Never",
-                    "template": _worker_template(name, settings, plan, worker),
+                    "template": _worker_template(name, settings, worker),
                 },
             },
         },
     }
 
 
-def _injection(name: str, settings: Settings, plan: t.Optional[Group]) -> list[Json]:
+def _injection(name: str, settings: Settings) -> list[Json]:
     """A domain, and a Pod that shows the channel that it got."""
-    affinity = _affinity(name, settings, plan, True)
+    affinity = _affinity(name, settings, True)
     # alone in its domain
     del affinity["podAffinity"], affinity["podAntiAffinity"]
     container = {
@@ -232,7 +224,7 @@ def _with_gpus(name: str, settings: Settings, objects: list[Json]) -> list[Json]
     return objects if settings.claims is None else [_gpu_template(name, settings), *objects]
 
 
-def _nvbandwidth(name: str, settings: Settings, plan: t.Optional[Group]) -> list[Json]:
+def _nvbandwidth(name: str, settings: Settings) -> list[Json]:
     # the image's own user and configuration of sshd
     worker = _Worker(
         settings.nvbandwidth_image,
@@ -244,7 +236,7 @@ def _nvbandwidth(name: str, settings: Settings, plan: t.Optional[Group]) -> list
     processes = settings.nodes * settings.gpus_per_node
     args = ["--bind-to", "core", "--map-by", f"ppr:{settings.gpus_per_node}:node", "-np", str(processes), "-q"]
     args += ["nvbandwidth", "-t", "multinode_device_to_device_memcpy_read_ce"]
-    job = _job(name, settings, plan, worker, args, "/home/mpiuser/.ssh")
+    job = _job(name, settings, worker, args, "/home/mpiuser/.ssh")
     return _with_gpus(name, settings, [_domain(name, settings), job])
 
 
@@ -267,7 +259,7 @@ def _nccl(
     for key in sorted(flags):
         args += ["-x", f"{key}={flags[key]}"]
     args += ["all_reduce_perf", "-b", "8", "-e", "8G", "-f", "2", "-g", "1"]
-    job = _job(name, settings, plan, worker, args, None)
+    job = _job(name, settings, worker, args, None)
     return _with_gpus(name, settings, [*([_domain(name, settings)] if mnnvl else []), job])
 
 
@@ -311,13 +303,13 @@ def group_workloads(settings: Settings, plan: t.Optional[Group]) -> tuple[dict[s
     nvlink = settings._replace(nodes=settings.nvlink_nodes)
     network = "roce" if settings.ethernet else "infiniband"
     found = {
-        f"compute-domain-{slug}.yaml": _injection(f"compute-domain-{slug}", settings, plan),
-        f"nvbandwidth-{slug}.yaml": _nvbandwidth(f"nvbandwidth-{slug}", nvlink, plan),
+        f"compute-domain-{slug}.yaml": _injection(f"compute-domain-{slug}", settings),
+        f"nvbandwidth-{slug}.yaml": _nvbandwidth(f"nvbandwidth-{slug}", nvlink),
     }
     if settings.nccl_image is None:
         return found, warnings
     environment, why = _common_environment(plan)
-    if settings.dranet:
+    if DRA_LABEL in settings.labels.values():
         why = "DRANET serves it (rdma_rollout.engine: dra), so that Pods ask for claims and not for a resource"
     for way, word in (("mnnvl", "mnnvl"), ("rdma", network), ("tcp", "tcp")):
         name = f"nccl-{word}-{slug}"

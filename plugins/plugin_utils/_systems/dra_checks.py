@@ -28,10 +28,12 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import
 __all__ = [
     "API_GROUP",
     "class_label",
+    "class_labels",
     "class_of",
     "dranet_serves",
     "host_problems",
     "names_class",
+    "node_selections",
     "served_problems",
     "standing_problems",
 ]
@@ -71,6 +73,19 @@ def dranet_serves(rollout: t.Mapping[str, t.Any], group: str, entry: Class) -> b
 def class_label(rollout: t.Mapping[str, t.Any], group: str, entry: Class) -> str:
     """The label of the nodes of a class, which has its slug. rollout: rdma_rollout."""
     return DRA_LABEL if dranet_serves(rollout, group, entry) else CLASS_LABEL
+
+
+def class_labels(rollout: t.Mapping[str, t.Any], group: str, classes: t.Iterable[Class]) -> dict[str, str]:
+    """The label of the nodes of each class of a group, by its slug."""
+    return {class_slug(entry["name"]): class_label(rollout, group, entry) for entry in classes}
+
+
+def node_selections(labels: t.Mapping[str, str]) -> list[list[Json]]:
+    """Alternatives of match expressions that select the nodes of classes: a node has one of the labels. labels: of class_labels()."""
+    slugs: dict[str, list[str]] = {}
+    for slug in sorted(labels):
+        slugs.setdefault(labels[slug], []).append(slug)
+    return [[{"key": label, "operator": "In", "values": own}] for label, own in sorted(slugs.items())]
 
 
 def class_of(item: Json) -> str:

@@ -21,6 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import config_text
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses import Pool, Span, cut, span_networks
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Wait
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import node_selections
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import INFINIBAND, Attachment, Network
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_pools import routes_of
 
@@ -104,14 +105,6 @@ def _local_range(pool: Pool, span: Span) -> Json:
     return {**found, **({} if pool.gateway is None else {"gateway": pool.text(pool.gateway)})}
 
 
-def _class_terms(labels: t.Mapping[str, str]) -> list[Json]:
-    """One for each label that nodes have, of which a node has one. labels: by slug of class."""
-    slugs: dict[str, list[str]] = {}
-    for slug in sorted(labels):
-        slugs.setdefault(labels[slug], []).append(slug)
-    return [{"matchExpressions": [{"key": label, "operator": "In", "values": own}]} for label, own in slugs.items()]
-
-
 def pool_objects(
     network: Network,
     rows: t.Sequence[Attachment],
@@ -124,7 +117,7 @@ def pool_objects(
 
     rows: what takes addresses of them; labels: of nodes, by slug of class; block: of nv-ipam.
     """
-    terms = _class_terms(labels)
+    terms = [{"matchExpressions": own} for own in node_selections(labels)]
     if network.ipam_type == "nv_ipam":
         return [_nv_pool(network, pool, terms, block, places) for pool in pools]
     if network.ipam_type == "spiderpool":

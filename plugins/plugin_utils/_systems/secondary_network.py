@@ -16,7 +16,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     SPIDERPOOL_IMAGES,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of, engine_defaults
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses import (
     Pool,
@@ -38,7 +37,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
     Site,
     empty_request,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import class_label, dranet_serves
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import class_labels, dranet_serves
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.kept import halted
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.multus import multus_objects
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored
@@ -203,8 +202,7 @@ def _plan(network: Network, site: Site, rollout: t.Mapping[str, t.Any], found: F
             found.problem(
                 f"{network.words}: no resource of a device plugin is known for {some(lacking)}: name it with resource"
             )
-    classes = site["plan"]["groups"][network.group]["classes"]
-    labels = {class_slug(entry["name"]): class_label(rollout, network.group, entry) for entry in classes}
+    labels = class_labels(rollout, network.group, site["plan"]["groups"][network.group]["classes"])
     if network.ipam_type == "spiderpool" and len(set(labels.values())) > 1:
         found.problem(
             f"{network.words}: nodes of classes that DRANET serves have another label than the others, and Spiderpool selects the nodes of a pool "
