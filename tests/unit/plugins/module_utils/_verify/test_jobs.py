@@ -27,6 +27,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domai
     Settings,
     group_workloads,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import class_labels
 from ansible_collections.fabric.rdma.tests.unit.contracts import a_group
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_nccl_tests import INFO, a_table
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_nvbandwidth import (
@@ -51,6 +52,7 @@ def manifests(**given: t.Any) -> dict[str, list[Json]]:
     }
     more = {"claims": None, "nvbandwidth_image": "i", "nccl_image": "n", "ethernet": False}
     plan = a_group(environment={"n1": {"NCCL_IB_HCA": "=mlx5_0"}}, resources=[{"resource": "rdma/gb200"}])
+    more["labels"] = class_labels({}, "gb200", plan["classes"])
     found, _warnings = group_workloads(Settings(**{**default, **more, **given}), t.cast("t.Any", plan))
     return {name.rpartition("-")[0]: json.loads(json.dumps(objects)) for name, objects in found.items()}
 
