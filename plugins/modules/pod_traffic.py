@@ -54,7 +54,7 @@ options:
     elements: str
     default: [ib_write_bw, ib_write_lat]
   users:
-    description: Numbers of users. Traffic is measured as the first. An ordinary one proves that locked memory needs no privilege.
+    description: User IDs. Traffic is measured as the first. An ordinary one proves that locked memory needs no privilege.
     type: list
     elements: int
     default: [1000, 0]
