@@ -37,8 +37,9 @@ class End:
 
     rate_gbps: of the link, by its speed and width, without its coding; pcie_gbps: what its place in the host carries at most, None:
     unknown; gpu: how its memory is reached by the HCA (a name of perftest.MEMORIES), None: there is no GPU; nearest: the PCI address of the
-    GPU whose memory it is, None: the first one; traffic_class: what its packets are given, None: nothing. usual_gbps: the rate of this port on
-    most hosts of the group where that is higher, else None: a link that trained down is a defect, and lowers no floor.
+    GPU whose memory it is, None: the first one; traffic_class: what its packets are given, None: nothing; pci: its address, None: unknown.
+    usual_gbps: the rate of this port on most hosts of the group where that is higher, else None: a link that trained down is a defect, and
+    lowers no floor.
     """
 
     host: str
@@ -53,6 +54,7 @@ class End:
     gpu: t.Optional[str] = None
     nearest: t.Optional[str] = None
     traffic_class: t.Optional[int] = None
+    pci: t.Optional[str] = None
     usual_gbps: t.Optional[float] = None
 
     def facts(self) -> Endpoint:
@@ -174,6 +176,7 @@ def _end(host: str, facts: Json, wanted: Port, settings: Settings) -> t.Union[En
         None if software else gpu_memory(facts, settings.gpudirect),
         _nearest_gpu(facts, device),
         traffic_class(facts, device["name"], int(wanted["port"])) if wanted["link_layer"] == "Ethernet" else None,
+        wanted["pci"],
     )
 
 
@@ -213,12 +216,31 @@ def _with_usual_rates(found: t.Mapping[str, t.Sequence[End]], facts: t.Mapping[s
     return {host: [replace(end, usual_gbps=slow.get(end)) for end in own] for host, own in found.items()}
 
 
+def _by_place(end: End) -> tuple[t.Optional[str], int]:
+    return end.pci, end.port
+
+
+def _by_name(end: End) -> tuple[t.Optional[str], int]:
+    return end.device, end.port
+
+
+def _same_make(client: t.Sequence[End], server: t.Sequence[End]) -> bool:
+    """Whether one of two hosts has a port at each place where the other has one, so that places tell their rails."""
+    places = [{_by_place(end) for end in own} for own in (client, server)]
+    whole = all(end.pci for end in (*client, *server)) and [*map(len, places)] == [len(client), len(server)]
+    return whole and (places[0] <= places[1] or places[1] <= places[0])
+
+
 def rails_of(client: t.Sequence[End], server: t.Sequence[End], rails: str = "same") -> list[tuple[End, End]]:
-    """Ports of two hosts in one fabric that meet. same: those of the same name first, the others in their order; all: each with each."""
+    """Ports of two hosts in one fabric that meet. all: each with each. same: those of one rail first, the others in their order.
+
+    The same rail is the same PCI address on hosts of one make, where a lost card gives its name to the next one; else the same name.
+    """
     if rails == "all":
         return list(itertools.product(client, server))
-    by_name = {(end.device, end.port): end for end in server}
-    met = {end: by_name[(end.device, end.port)] for end in client if (end.device, end.port) in by_name}
+    key = _by_place if _same_make(client, server) else _by_name
+    by_key = {key(end): end for end in server}
+    met = {end: by_key[key(end)] for end in client if key(end) in by_key}
     taken = set(met.values())
     free = [end for end in server if end not in taken]
     met.update(zip([end for end in client if end not in met], free))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
@@ -248,6 +249,45 @@ def test_every_port_meets_one_of_the_same_name_or_all(one: list[int], other: lis
         assert len(pairs) == max(len(one), len(other)) or set(one) != set(other)
         both = {f"mlx5_{number}" for number in set(one) & set(other)}
         assert {client.device for client, server in pairs if client.device == server.device} >= both
+
+
+LOST = {"a": [0, 1, 2, 3], "b": [0, 2, 3]}
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_lost_card_does_not_shift_the_rails_of_the_others(order: str, known: bool) -> None:
+    """The kernel counts the devices that are there, so that those behind the lost one have the names of their neighbours."""
+    ends = {
+        host: [an_end(host, f"mlx5_{at}", pci=f"0000:{slot}a:00.0" if known else None) for at, slot in enumerate(own)]
+        for host, own in LOST.items()
+    }
+    one, other = order
+    met = {
+        frozenset((LOST[one][int(a.device[-1])], LOST[other][int(b.device[-1])]))
+        for a, b in rails_of(ends[one], ends[other])
+    }
+    # the one without a counterpart meets the last one
+    assert met == (
+        {frozenset({n}) for n in (0, 2, 3)} | {frozenset({1, 3})}
+        if known
+        else {frozenset({0}), frozenset({1, 2}), frozenset({2, 3}), frozenset({3})}
+    )
+
+
+def test_addresses_of_hosts_of_another_make_say_nothing() -> None:
+    """The first card of one is where the second one of the other is: neither has all places of the other."""
+    places = {"a": ["1a", "3b"], "b": ["3b", "86"]}
+    ends = [
+        [an_end(host, f"mlx5_{at}", pci=f"0000:{bus}:00.0") for at, bus in enumerate(own)]
+        for host, own in places.items()
+    ]
+    assert [(a.device, b.device) for a, b in rails_of(*ends)] == [("mlx5_0", "mlx5_0"), ("mlx5_1", "mlx5_1")]
+
+
+def test_the_ports_of_a_function_meet_their_like() -> None:
+    ends = [[replace(an_end(host, pci="0000:1a:00.0"), port=number) for number in (1, 2)] for host in ("a", "b")]
+    assert [(a.port, b.port) for a, b in rails_of(*ends)] == [(1, 1), (2, 2)]
 
 
 # --- memory of GPUs --------------------------------------------------------------------------------------------------

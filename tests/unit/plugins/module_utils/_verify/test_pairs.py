@@ -78,6 +78,7 @@ def wanted_of(facts: t.Mapping[str, t.Any]) -> dict[str, list[dict[str, t.Any]]]
                 "rate_gbps": one["rate_gbps"],
                 "link_layer": one["link_layer"],
                 "netdev": one["netdevs"][0]["name"],
+                "pci": None,
             }
             for device in value["devices"]
             for one in device["ports"]
@@ -139,6 +140,22 @@ def test_rails_meet_their_like() -> None:
         *[("mlx5_0", "mlx5_0")] * 2,
         *[("mlx5_1", "mlx5_1")] * 2,
     ]
+
+
+def test_rails_meet_by_their_places_where_a_host_has_lost_a_card() -> None:
+    """The first of three cards is gone, and each of the others has the name of the one before it."""
+    facts = {"n1": node("mlx5_0", "mlx5_1", "mlx5_2"), "n2": node("mlx5_0", "mlx5_1")}
+    slots = {"n1": "012", "n2": "12"}
+    wanted = wanted_of(facts)
+    for host, rows in wanted.items():
+        for row, slot in zip(rows, slots[host], strict=True):
+            row["pci"] = f"0000:{slot}a:00.0"
+    planned = pair_groups(
+        {"g": ["n1", "n2"]}, facts, t.cast("t.Any", wanted), settings_from({"tests": ["ib_write_bw"]})
+    )
+    ((pair,),) = planned["rounds"]
+    met = [(test["client"]["device"], test["server"]["device"]) for test in pair["tests"]]
+    assert met == [("mlx5_0", "mlx5_1"), ("mlx5_1", "mlx5_0"), ("mlx5_2", "mlx5_1")]
 
 
 def test_hosts_with_the_cable_in_another_card_meet() -> None:
