@@ -13,15 +13,15 @@ description:
 positional: now, inventory
 options:
   _input:
-    description: The facts of then by host, each what C(ansible_facts.rdma) was; or the path of the C(facts.json) of an earlier run.
+    description: Earlier facts by host, each as C(ansible_facts.rdma) was then, or the path of the C(facts.json) of an earlier run.
     type: raw
     required: true
   now:
-    description: The facts of now by host. Hosts without facts now are left out.
+    description: Current facts by host. Hosts that have none now are left out.
     type: dict
     required: true
   inventory:
-    description: All hosts of the inventory. Without them, nothing is said of hosts that have left it.
+    description: All hosts of the inventory. Without them, hosts that have left it are not reported.
     type: list
     elements: str
 author:
@@ -37,9 +37,9 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(hosts) has by host what changed, at most twenty sentences each. C(new) names hosts that were not known then.
-    - C(gone) names those that were known then, and that the inventory no longer has.
-    - C(lines) has the same for people, at most two hundred.
+    - C(hosts) has what changed by host, at most twenty sentences each. C(new) names hosts that are new since then.
+    - C(gone) names those that were known then and have left the inventory.
+    - C(lines) has the same as text to show, at most two hundred lines.
   type: dict
   sample:
     hosts: {a100-1: ["devices mlx5_0 ports 1 state: Active, now Down"]}

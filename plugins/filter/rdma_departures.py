@@ -9,8 +9,8 @@ name: rdma_departures
 short_description: List hosts that earlier runs knew and this one lacks
 version_added: "0.1.0"
 description:
-  - Compares the inventory with C(plan.json) and C(facts.json) of earlier runs. A host that was planned or discovered, and is in no
-    RDMA group any more, is missing, unless it is taken out on purpose.
+  - Compares the inventory with C(plan.json) and C(facts.json) of earlier runs. A host that was planned or discovered, and is in no RDMA
+    group any more, is missing, unless it is removed on purpose.
   - A slice of a sliced job of AWX, which has an inventory of its own hosts only, is recognised by its variables.
 positional: groups, names, remove, variables
 options:
@@ -28,7 +28,7 @@ options:
     elements: str
     required: true
   remove:
-    description: Hosts and groups that are taken out on purpose.
+    description: Hosts and groups that are removed on purpose.
     type: list
     elements: str
     default: []

@@ -9,9 +9,9 @@ name: rdma_diagnose
 short_description: Tell what is wrong with RDMA on hosts and in a cluster, why, and what to do about it
 version_added: "0.1.0"
 description:
-  - Puts all rules of the collection (C(docs/troubleshooting.md) lists them) to facts, plan, objects of the cluster and logs.
-  - Looks at cards and links, too, where there are facts and groups.
-  - Each finding has one cause and one remedy. Hosts for which it is the same share it, group by group. The worst come first.
+  - Applies all rules of the collection (C(docs/troubleshooting.md) lists them) to facts, plan, objects of the cluster and logs.
+  - Checks cards and links, too, if there are facts and groups.
+  - Each finding has one cause and one remedy. Hosts with the same finding share it, group by group. The worst come first.
   - Logs are searched for fixed texts that the programs print. Nothing in them is evaluated.
 options:
   _input:
@@ -20,7 +20,7 @@ options:
     type: dict
     required: true
   findings:
-    description: Findings of others, of the same form. They are sorted among them.
+    description: Findings from elsewhere, in the same form. They are sorted in among the others.
     type: list
     elements: dict
     default: []
@@ -60,11 +60,11 @@ _value:
           evidence: ["a100-1: containers may lock 8192 KiB (RLIMIT_MEMLOCK)"]
           remedy: "rdma_memlock: {enabled: true} and ansible-playbook fabric.rdma.prepare"
     looked_at:
-      description: Of how many hosts, nodes, Pods and logs something was known.
+      description: The number of hosts, nodes, Pods and logs of which something was known.
       type: dict
       sample: {hosts: 2, nodes: 0, pods: 0, objects: 0, logs: 0}
     unread:
-      description: Sentences on what could not be looked at.
+      description: Sentences on what could not be checked.
       type: list
       elements: str
       sample: []

@@ -14,7 +14,7 @@ description:
 positional: drivers, claims, nodes, rollout, groups
 options:
   _input:
-    description: Objects of DRANET as they should be, as P(fabric.rdma.rdma_system#filter) makes them. Empty where it is removed.
+    description: The objects that DRANET should have, as P(fabric.rdma.rdma_system#filter) makes them. Empty to remove it.
     type: list
     elements: dict
     required: true
@@ -37,7 +37,7 @@ options:
     type: dict
     default: {}
   groups:
-    description: Names of the groups from which alone DRANET goes. All by default.
+    description: Names of the groups to which the removal of DRANET is limited. All by default.
     type: list
     elements: str
 author:
@@ -52,7 +52,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Sentences, an empty list where nothing is in its way.
+  description: Sentences, an empty list if nothing prevents it.
   type: list
   elements: str
 """

@@ -9,8 +9,8 @@ name: rdma_dra_users
 short_description: Tell who keeps NVIDIA's DRA driver in a cluster
 version_added: "0.1.0"
 description:
-  - A Pod whose claim has a device of a driver that has gone cannot end any more, and a ComputeDomain cannot be deleted.
-  - What the cluster has not told counts as a reason, too.
+  - Once a driver has gone, a Pod whose claim has one of its devices cannot end, and a ComputeDomain cannot be deleted.
+  - What could not be read from the cluster counts as a reason, too.
 positional: domains, served
 options:
   _input:
@@ -37,7 +37,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Sentences, an empty list where nothing is in its way.
+  description: Sentences, an empty list if nothing prevents it.
   type: list
   elements: str
 """

@@ -9,7 +9,7 @@ name: rdma_due
 short_description: Tell which roles have to run on a host, out of what it needs
 version_added: "0.1.0"
 description:
-  - Says in short what P(fabric.rdma.rdma_needs#filter) has decided.
+  - Sums up what P(fabric.rdma.rdma_needs#filter) decided.
 options:
   _input:
     description: What P(fabric.rdma.rdma_needs#filter) returns.

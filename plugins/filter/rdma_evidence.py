@@ -9,8 +9,8 @@ name: rdma_evidence
 short_description: Judge the measurements between hosts and between Pods
 version_added: "0.1.0"
 description:
-  - Puts what P(fabric.rdma.perftest#module) returned on the hosts together with the pairs that were planned, compares each figure
-    with its floor, and names the cause of what could not be measured.
+  - Matches what P(fabric.rdma.perftest#module) returned on the hosts with the pairs that were planned, compares each figure with its floor,
+    and names the cause of what could not be measured.
 positional: results, pod_pairs, pod_results, job_results
 options:
   _input:
@@ -19,7 +19,7 @@ options:
     required: true
   results:
     description:
-      - For each host a list, with for each round that it took part in the C(round) and the results C(server), C(client) and
+      - For each host, a list with an entry for each round that it took part in, with the C(round) and the results C(server), C(client) and
         C(stop) of the module.
     type: dict
     required: true
@@ -29,12 +29,12 @@ options:
   pod_results:
     description:
       - What P(fabric.rdma.pod_traffic#module) returned for them. Without its C(results), every pair is an error with its C(msg).
-      - Or what a loop over V(look), the numbers of rounds and V(ping) has registered, each with the module's answer.
+      - Or what a loop over V(look), the numbers of the rounds and V(ping) registered, each with the module's result.
     type: dict
     default: {}
   job_results:
     description:
-      - What a loop over P(fabric.rdma.mpi_traffic#module) has registered, whose items have a C(group) and a C(file). Only with O(pod_pairs).
+      - What a loop over P(fabric.rdma.mpi_traffic#module) registered, whose items have a C(group) and a C(file). Only with O(pod_pairs).
     type: dict
     default: {}
 author:

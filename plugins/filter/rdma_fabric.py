@@ -9,7 +9,7 @@ name: rdma_fabric
 short_description: Make the map of the fabric
 version_added: "0.1.0"
 description:
-  - Says at which leaf each wanted port of an HCA is, by what C(ibnetdiscover) (InfiniBand) and C(lldpctl) (Ethernet) told.
+  - Finds the leaf of each wanted port of an HCA in the output of C(ibnetdiscover) (InfiniBand) and C(lldpctl) (Ethernet).
   - Finds cables that are swapped, rails that do not share a leaf with those of the other hosts, and ports in another subnet.
 positional: answers, plan, earlier, groups
 options:
@@ -18,21 +18,21 @@ options:
     type: dict
     required: true
   answers:
-    description: For each host that was asked what M(fabric.rdma.fabric_map) returned.
+    description: What M(fabric.rdma.fabric_map) returned, for each host that was asked.
     type: dict
     required: true
   plan:
     description:
-      - The plan, as P(fabric.rdma.rdma_selectors#filter) returns it, or the path of the file that an earlier run has left. Its rails count.
-      - Without rails, a port's rail is its place among the ports of its host that its group uses, also where one is down.
+      - The plan, as P(fabric.rdma.rdma_selectors#filter) returns it, or the path of the file that an earlier run left. Its rails are used.
+      - Without rails, a port's rail is its place among the ports of its host that its group uses, even if one is down.
     type: raw
   earlier:
     description:
-      - The map before this one, or the path of the file that it is in. Hosts that nobody has looked at (O(groups) has them, and a run with
-        C(--limit) does not, or they are lost) stay where it has them.
+      - The map before this one, or the path of the file that it is in. Hosts that this run did not check (they are in O(groups), but
+        C(--limit) excludes them or they are lost) stay where it has them.
     type: raw
   groups:
-    description: C(groups) of the run, for O(earlier). Hosts that are in no group any more leave the map.
+    description: C(groups) of the run, for O(earlier). Hosts that are no longer in any group leave the map.
     type: dict
 author:
   - fabric.rdma contributors

@@ -9,8 +9,8 @@ name: rdma_fabric_asked
 short_description: Say which hosts to ask for the map of the fabric
 version_added: "0.1.0"
 description:
-  - Of each group two hosts with InfiniBand, which see the subnets of all their ports, and every host with Ethernet, which sees its own cables
-    alone.
+  - Two hosts of each group with InfiniBand, which see the subnets of all their ports, and every host with Ethernet, which only sees its own
+    cables.
 positional: hosts
 options:
   _input:
@@ -34,7 +34,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: For each host to ask the C(programs) and C(ports) for M(fabric.rdma.fabric_map).
+  description: For each host to ask, the C(programs) and C(ports) for M(fabric.rdma.fabric_map).
   type: dict
 """
 

@@ -9,10 +9,10 @@ name: rdma_foreign
 short_description: Find hosts whose facts would set variables of this collection, or are those of another host
 version_added: "0.1.0"
 description:
-  - Ansible makes variables of facts by default, and these override those of the inventory. A node that somebody else controls can
-    return facts of any name from any module, also into a fact cache.
+  - By default, Ansible turns facts into variables, which override those of the inventory. A node that somebody else controls can return
+    facts of any name from any module, even into a fact cache.
   - ansible-core 2.21 lets hosts share what is gathered of any of them, where a task with C(run_once) runs before they have facts. A host
-    that has the facts of another must not be prepared by them.
+    must not be prepared from the facts of another.
   - No host is connected to.
 positional: hosts
 options:
@@ -23,14 +23,14 @@ options:
   hosts:
     description:
       - The hosts to look at, usually the variable C(ansible_play_hosts_all).
-      - Not given, the facts of the input are looked at, whatever name the host says it has.
+      - By default, the facts of the input are checked, whatever name the host claims.
     type: list
     elements: str
   host:
     description:
       - The name of the host whose facts the input is, usually the variable C(inventory_hostname). Facts that C(ib_facts) has gathered of
         another host are then found, too.
-      - It is read only where no fact is called like a variable of Ansible.
+      - It is only read if no fact has the name of a variable of Ansible.
     type: str
 author:
   - fabric.rdma contributors

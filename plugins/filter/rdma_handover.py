@@ -9,9 +9,9 @@ name: rdma_handover
 short_description: Give the steps by which classes go from the device plugin to DRANET, or back
 version_added: "0.1.0"
 description:
-  - One class after the other; a step may be taken when all that the one before waits for has come true. At no moment do both offer a
-    function then.
-  - The steps are the same for every run. One that is done changes nothing, so that a run goes on where another has ended.
+  - One class follows the other. A step may be taken once everything that the one before waits for is there, so that both never offer a
+    function at the same time.
+  - The steps are the same for every run. A step that is done changes nothing, so that a run continues where another ended.
 positional: after, rollout, plugin, drivers, state, groups
 options:
   _input:
@@ -19,7 +19,7 @@ options:
     type: dict
     required: true
   after:
-    description: Who serves the classes in the end.
+    description: What serves the classes afterwards.
     type: str
     choices: [dra, daemonset]
     required: true
@@ -33,7 +33,7 @@ options:
     elements: dict
     required: true
   drivers:
-    description: DaemonSets of the device plugin and of DRANET, and ConfigMaps of the plugin, that the cluster has. Nothing else is deleted.
+    description: DaemonSets of the device plugin and of DRANET, and ConfigMaps of the plugin, in the cluster. Nothing else is deleted.
     type: list
     elements: dict
     required: true
@@ -59,7 +59,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(problems), sentences. With any, nothing may be done.
+    - C(problems), sentences. If there are any, nothing may be done.
     - C(steps), each with C(class_name), C(why), what to delete (C(delete)), what DRANET is to have then (C(system), options of
       M(fabric.rdma.system_objects), V(null) where nothing of it changes), labels of nodes (C(labels)), what to apply (C(apply)) and
       what to wait for (C(wait), for M(fabric.rdma.handover_ready)).

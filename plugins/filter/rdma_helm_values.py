@@ -9,9 +9,8 @@ name: rdma_helm_values
 short_description: Make the values of the Network Operator's chart
 version_added: "0.1.0"
 description:
-  - Gives the values that the settings stand for (a mirror, pull secrets, Node Feature Discovery), and over them those that the user
-    gives.
-  - A value that the chart of this release does not know is an error. What subcharts take is not looked at.
+  - Returns the values that follow from the settings (a mirror, pull secrets, Node Feature Discovery), overridden by those of the user.
+  - A value that the chart of this release does not know is an error. Values of subcharts are not checked.
 options:
   _input:
     description:

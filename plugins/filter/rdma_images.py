@@ -10,7 +10,7 @@ short_description: List the images that Kubernetes objects pull
 version_added: "0.1.0"
 description:
   - Finds the images of containers, and those that the resources of an operator name with image, repository and version.
-  - What no object says is a comment that says where to look, such as the images of a chart.
+  - For images that no object names, such as those of a chart, a comment says where to look.
 options:
   _input:
     description: Kubernetes objects.
@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: An image a line, sorted, after the comments.
+  description: One image a line, sorted, after the comments.
   type: str
 """
 

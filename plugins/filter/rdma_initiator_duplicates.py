@@ -11,9 +11,9 @@ version_added: "0.1.0"
 description:
   - Compares the initiator names of hosts, and decides which host keeps a name that several have. Cloned images share one, and
     two hosts with one name end each other's sessions.
-  - The host with open sessions keeps the name. Where none has any, it is the first host by name. The order in which hosts are
-    treated makes no difference.
-  - With O(fresh), a name that a fact cache has of a host is not compared, since the host may have another one by now.
+  - The host with open sessions keeps the name. Where none has any, it is the first host by name. The order of the hosts makes no
+    difference.
+  - With O(fresh), a name from a fact cache is not compared, since the host may have another one by now.
   - Hosts without facts or with facts that cannot be used, and hosts that are replayed from a capture (C(rdma_capture)), are not compared.
   - Fails when a host that is compared has facts that C(ib_facts) has gathered of another.
 positional: hosts, fresh
@@ -28,7 +28,7 @@ options:
     elements: str
     required: true
   fresh:
-    description: Compare only hosts that the role P(fabric.rdma.discover#role) has looked at in this run.
+    description: Only compare hosts whose facts the role P(fabric.rdma.discover#role) gathered in this run.
     type: bool
     default: false
 author:

@@ -10,8 +10,8 @@ short_description: Write what another filter returns as JSON, also where it is o
 version_added: "0.1.0"
 description:
   - Makes the same text as P(ansible.builtin.to_nice_json#filter) with C(indent=2).
-  - From 2.19 on, ansible-core looks at each part of a value as it is read, which takes minutes for the facts of some thousand hosts. This
-    filter reads what comes directly from a filter as that filter made it.
+  - Since 2.19, ansible-core inspects each part of a value as it is read, which takes minutes for the facts of a few thousand hosts. This
+    filter reads a value that comes directly from another filter without that.
 options:
   _input:
     description: Dictionaries, lists, texts, numbers, booleans and null.

@@ -11,7 +11,7 @@ version_added: "0.1.0"
 description:
   - The DaemonSets of P(fabric.rdma.rdma_manifests#filter) run on nodes that have the label C(rdma.fabric/class) of their class.
     The scripts give it to them, one C(kubectl label node) a line.
-  - A host whose name cannot be that of a Kubernetes node is a comment, and the script ends with an error.
+  - A host whose name is not valid for a Kubernetes node becomes a comment, and the script ends with an error.
 positional: node_names
 options:
   _input:

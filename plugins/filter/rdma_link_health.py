@@ -9,12 +9,11 @@ name: rdma_link_health
 short_description: Judge the counters that grew while traffic moved
 version_added: "0.1.0"
 description:
-  - Adds to the evidence of P(fabric.rdma.rdma_evidence#filter) what the counters of each port and netdev say after the traffic,
-    compared with those from before.
-  - Symbol errors, lost links, receive errors, errors of the link's integrity and packets that were sent again must not grow under load.
-    Pauses, discards and congestion notifications are notes.
-  - A counter that is missing in one of both readings is not zero. Counters that wrapped, stopped at their highest value or began again are
-    known as such.
+  - Adds to the evidence of P(fabric.rdma.rdma_evidence#filter) how the counters of each port and netdev changed during the traffic.
+  - Symbol errors, lost links, receive errors, link integrity errors and retransmitted packets must not grow under load. Pauses, discards
+    and congestion notifications are notes.
+  - A counter that is missing in one of the two readings does not count as zero. Counters that wrapped, stopped at their highest value or
+    started again are recognised.
 positional: readings, groups
 options:
   _input:
@@ -23,8 +22,8 @@ options:
     required: true
   readings:
     description:
-      - For each host a list of two readings of M(fabric.rdma.link_counters), from before and after. A host without both does not fail. Where it
-        measured, it is among what was not (C(untested)).
+      - For each host a list of two readings of M(fabric.rdma.link_counters), from before and after. A host without both does not fail. If
+        it measured, it is listed in C(untested).
     type: dict
     required: true
   groups:

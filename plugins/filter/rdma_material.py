@@ -10,17 +10,17 @@ short_description: Put together what a diagnosis looks at
 version_added: "0.1.0"
 description:
   - Takes what a run has gathered, or the directory of a bundle, of logs and of captures.
-  - Files of a directory are recognised by what is in them, whatever they are called. These are C(facts.json), C(plan.json) and captures of
-    this collection, what M(fabric.rdma.cluster_snapshot) returns, objects as C(kubectl get -o json) or C(-o yaml) prints them, and logs.
+  - Files of a directory are recognised by their content, whatever their names. These are C(facts.json), C(plan.json) and captures of this
+    collection, what M(fabric.rdma.cluster_snapshot) returns, objects as C(kubectl get -o json) or C(-o yaml) prints them, and logs.
     Archives of captures are read; links are not followed.
-  - A log is that of a host or a Pod when its path has the name of one.
-  - What has not the form that it has to have is left out, and named in C(unread).
+  - A log belongs to the host or Pod whose name is in its path.
+  - Malformed input is left out, and named in C(unread).
 options:
   _input:
     description:
       - The path of a directory, or a dictionary with any of the keys C(facts) (by host), C(plan), C(cluster), C(logs), C(groups) (hosts by
         group), C(node_names) (nodes by host) and C(unread).
-      - C(plan) may be the path of a file that an earlier run has left it in. It need not exist.
+      - C(plan) may be the path of a file that an earlier run left. It need not exist.
       - C(node_logs) has what M(fabric.rdma.node_logs) has returned, by host. It is added to C(logs) and C(unread).
     type: raw
     required: true

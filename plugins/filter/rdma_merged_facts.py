@@ -9,8 +9,8 @@ name: rdma_merged_facts
 short_description: Join facts with those of other hosts from an earlier run
 version_added: "0.1.0"
 description:
-  - A run that sees a part of the hosts must not shrink the file with the facts of all.
-  - Hosts that this run did not see keep their earlier facts, also those that the inventory does not have, until they are taken out.
+  - A run on some of the hosts must not shrink the file with the facts of all.
+  - Hosts that this run did not see keep their earlier facts until they are removed, even those that are not in the inventory.
 positional: path, removed
 options:
   _input:
@@ -22,7 +22,7 @@ options:
     type: path
     required: true
   removed:
-    description: Hosts that are taken out on purpose.
+    description: Hosts that are removed on purpose.
     type: list
     elements: str
     default: []

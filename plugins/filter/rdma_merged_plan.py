@@ -9,12 +9,12 @@ name: rdma_merged_plan
 short_description: Join a plan with that of other groups from an earlier run
 version_added: "0.1.0"
 description:
-  - A run that plans a part of the groups must not take the others out of the plan.
+  - A run that plans some of the groups must not remove the others from the plan.
   - A group that this run did not plan stays as it was while the inventory has a group of its name, with C(planned) false
     and the reason in C(kept).
   - A group that could not be planned keeps the classes of the earlier plan beside its error.
-  - A plan with such groups has no configuration for the whole cluster, which would not know of them.
-  - Hosts that are taken out on purpose are in C(removed) of the plan, and in its C(warnings).
+  - A plan with such groups has no configuration for the whole cluster, since that would not cover them.
+  - Hosts that are removed on purpose are in C(removed) of the plan, and in its C(warnings).
 positional: path, groups, removed, remove
 options:
   _input:
@@ -31,11 +31,11 @@ options:
     elements: str
     required: true
   removed:
-    description: Hosts that are taken out on purpose, with their groups, as P(fabric.rdma.rdma_departures#filter) finds them.
+    description: Hosts that are removed on purpose, with their groups, as P(fabric.rdma.rdma_departures#filter) finds them.
     type: dict
     default: {}
   remove:
-    description: The hosts and groups that somebody said are to go.
+    description: The hosts and groups to remove, as the user named them.
     type: list
     elements: str
     default: []

@@ -54,7 +54,7 @@ options:
     type: dict
     default: {}
   want:
-    description: The wish C(rdma_want). For C(roce_host) alone.
+    description: The wish C(rdma_want). Only used for C(roce_host).
     type: dict
     default: {}
   host:
@@ -62,8 +62,8 @@ options:
     type: str
   os_family:
     description:
-      - What Ansible calls the family of distributions, V(Debian), V(RedHat) or V(Suse). With it, C(ofed) has the C(names) of
-        packages there.
+      - The family of distributions, as Ansible calls it, V(Debian), V(RedHat) or V(Suse). If given, C(ofed) has the C(names) of its
+        packages.
     type: str
 author:
   - fabric.rdma contributors
@@ -87,9 +87,9 @@ _value:
       have to run.
     - For C(storage_prereqs), what P(fabric.rdma.rdma_storage#filter) returns, without the checks.
     - For C(containerd_memlock), C(method), C(handlers) and C(containerd) (whether there is one).
-    - For C(ofed), C(packages) (bool), C(modules) (to load and to persist), and with a driver of the vendor C(driver),
-      C(activate) and C(pending). With O(os_family), C(names) with C(user_space), C(driver) (both lists) and C(headers) (of the
-      running kernel; V(none) where nobody knows).
+    - For C(ofed), C(packages) (bool), C(modules) (to load and to persist), and with a driver of the vendor C(driver), C(activate) and
+      C(pending). With O(os_family), C(names) with C(user_space), C(driver) (both lists) and C(headers) (of the running kernel; V(none) if
+      unknown).
     - For C(roce_host), C(blocked) (why it cannot be done) and C(pending) (what only a reboot brings), both in words.
     - For C(roce_host) and C(nvidia_imex), C(drain) says whether the change hurts Pods, so that they have to leave the node first.
     - For C(nvidia_peermem), C(way) (V(dmabuf), V(peermem) or V(none)), C(why), C(problems) with C(cause) and C(remedy),

@@ -9,7 +9,7 @@ name: rdma_outcomes
 short_description: Tell what became of each host of a run, and what to do
 version_added: "0.1.0"
 description:
-  - Collects what a playbook keeps of each host in variables, also of one that was lost and says nothing more.
+  - Collects what a playbook keeps in variables of each host, even of one that was lost and no longer answers.
 positional: hosts, outcome, failure, turn
 options:
   _input:
@@ -26,7 +26,7 @@ options:
     type: str
     required: true
   failure:
-    description: Name of the variable that has the same for a host that could not even be looked at.
+    description: Name of the variable that has the same for a host that could not even be discovered.
     type: str
     required: true
   turn:
@@ -47,10 +47,10 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(schema) and C(hosts) with C(state) (V(finished), V(failed), V(worse), V(lost), V(held), V(unreachable)), C(wave), C(step),
-      C(task), C(message) and C(remedy) by name. Hosts that nothing was to be done on are not there.
-    - C(lines) are sentences for people, of the first twenty hosts that are not as they should be, and one that counts the others.
-      C(bad) are the names of all of these, C(lost) of those that do not answer.
+    - C(schema) and C(hosts) with C(state) (V(finished), V(failed), V(worse), V(lost), V(held), V(unreachable)), C(wave), C(step), C(task),
+      C(message) and C(remedy) by name. Hosts on which nothing had to be done are left out.
+    - C(lines) are sentences to show, on the first twenty hosts that are not as they should be, and one that counts the others. C(bad) are
+      the names of all of these, C(lost) of those that do not answer.
   type: dict
   sample:
     schema: 1

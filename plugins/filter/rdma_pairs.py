@@ -9,8 +9,8 @@ name: rdma_pairs
 short_description: Plan which hosts measure against each other
 version_added: "0.1.0"
 description:
-  - Pairs the hosts of each group inside their fabric, port by port, and orders the pairs into rounds. No host is in two pairs of
-    a round, so that the pairs of a round can run at the same time and none takes another's bandwidth.
+  - Pairs the hosts of each group inside their fabric, port by port, and orders the pairs into rounds. No host is in two pairs of a round,
+    so that the pairs of a round can run at the same time without taking each other's bandwidth.
   - InfiniBand ports are paired with ports of the same subnet prefix, Ethernet ports need a RoCE v2 GID with an IPv4 address.
   - With O(plan), the same for Pods on these hosts, of the ports that the plan gives to Pods.
 positional: hosts, settings
@@ -57,8 +57,8 @@ _value:
   description:
     - C(rounds) is a list of lists of pairs with C(group), C(client), C(server) and C(tests), each test with both ends, sizes and
       its floor. With O(plan), a pair also has C(pods), with the C(resources) and C(devices) of Pods on the C(client) and the C(server).
-    - C(jobs) has for each host what it does in each round, null for nothing. Its C(deadline) is the number of seconds after
-      which its servers are no longer of use.
+    - C(jobs) has for each host what it does in each round, null where it does nothing. Its C(deadline) is the number of seconds after which
+      its servers are no longer of use.
     - C(untested) has for each group the ports that cannot be measured, with the reason.
     - C(limits) says how far from the median of its group a result is named, and whether it fails then (C(fail), C(share), C(us), C(software_share)).
     - C(expected) has all hosts of the groups that are not replayed, whether they can be measured or not.

@@ -9,7 +9,7 @@ name: rdma_pattern
 short_description: Check a pattern of hosts
 version_added: "0.1.0"
 description:
-  - Returns what C(hosts) of a play is to be, or says what is wrong with it where Ansible would find no host and say nothing.
+  - Returns the value for C(hosts) of a play, or reports what is wrong with it where Ansible would silently find no host.
   - Refuses a pattern of hosts to leave out alone (C(!rack-7), C(&rack-7)), for which Ansible would take all hosts in one play, and none in
     another one that has the controller, too.
   - With O(groups), insists that the inventory has a host that matches, since Ansible succeeds when none does.
@@ -22,16 +22,16 @@ options:
     type: raw
     required: true
   groups:
-    description: C(groups) of the run. Without it, a pattern that no host matches is as good as another one.
+    description: C(groups) of the run. Without it, a pattern that no host matches is accepted.
     type: dict
   slices:
     description:
-      - Whether a slice of a sliced job of AWX may be without a host that matches. AWX deals out all hosts of an inventory, and gives each slice
-        its own.
+      - Whether no host of a slice of a sliced job of AWX has to match. AWX divides the hosts of an inventory among the slices.
     type: bool
     default: false
   taken:
-    description: Hosts that were prepared before in the same run, which would be changed once more with the others. Where there are any, refuses.
+    description: Hosts that were prepared earlier in the same run, and that would be changed once more with the others. If there are any,
+      this is refused.
     type: list
     elements: str
     default: []

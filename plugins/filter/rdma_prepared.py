@@ -10,7 +10,7 @@ short_description: Show what preparing hosts changed, what was right, and what i
 version_added: "0.1.0"
 description:
   - Makes rows of what was done, which P(fabric.rdma.rdma_table#filter) shows. Hosts with the same row share it.
-  - What is left to people are reboots, Pods to recreate, and values to set in the chart of NVIDIA's GPU Operator.
+  - What is left to the user are reboots, Pods to recreate, and values to set in the chart of NVIDIA's GPU Operator.
 positional: hosts, before, after, memlock, check
 options:
   _input:
@@ -25,7 +25,7 @@ options:
   before:
     description:
       - Name of the variable that has what a host needed, as P(fabric.rdma.rdma_needs#filter) returns it.
-      - A host without it has needed what the role C(discover) has concluded, in C(discover_gathered). One without that is left out.
+      - For a host without it, it is what the role C(discover) concluded, in C(discover_gathered). A host without that is left out.
     type: str
     required: true
   after:
@@ -55,7 +55,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The hosts, what became of them, and the details, in each row. Empty when there is nothing to show.
+  description: In each row, the hosts, what was done, and the details. Empty when there is nothing to show.
   type: list
   elements: list
   sample: [["node1, node2", changed, "ofed: ib_umad is not loaded"]]

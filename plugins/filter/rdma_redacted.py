@@ -9,8 +9,8 @@ name: rdma_redacted
 short_description: Take secrets out of a message
 version_added: "0.1.0"
 description:
-  - Replaces every text and number that stands in O(values) by asterisks, and takes user and password out of every address.
-  - For the error of a task that has C(no_log), whose cause the user needs all the same.
+  - Replaces every text and number in O(values) with asterisks, and removes user and password from every address.
+  - Made for the error of a task with C(no_log), whose cause the user still needs.
 positional: values
 options:
   _input:
@@ -18,7 +18,7 @@ options:
     type: str
     required: true
   values:
-    description: What may be secret, in any depth. Keys are not.
+    description: What may be secret, at any depth. Keys are not secret.
     type: raw
     default: {}
 author:

@@ -9,9 +9,9 @@ name: rdma_report
 short_description: Show facts, plan and measurements as one self-contained HTML page, in a few lines, and as data
 version_added: "0.1.0"
 description:
-  - Makes one page without scripts and outside resources. It has a verdict, findings with their remedies, for each group what was
-    measured between its nodes and their Pods, its nodes with GPUs, RDMA ports and their state, what the device plugin will select
-    and what not and why, and the map of the fabric.
+  - Makes one page without scripts or outside resources. It has a verdict, findings with their remedies, for each group what was measured
+    between its nodes and their Pods, its nodes with GPUs, RDMA ports and their state, what the device plugin will select and what not and
+    why, and the map of the fabric.
   - Nodes that would look the same share one drawing, so that the page stays usable with a thousand of them.
   - Says the same in a plain text of at most 100 columns, with a verdict, one line for each group, and the most important problems and
     notes. It contains no control characters, whatever the names in the facts are.
@@ -23,8 +23,8 @@ positional: plan, evidence, groups
 options:
   _input:
     description:
-      - Facts by host, as M(fabric.rdma.ib_facts) returns them in the key C(rdma), or the path of a file that an earlier run has left
-        them in. Files need not exist; one that has another form is an error.
+      - Facts by host, as M(fabric.rdma.ib_facts) returns them in the key C(rdma), or the path of a file in which an earlier run left them.
+        The file need not exist; a malformed one is an error.
     type: raw
     required: true
   plan:
@@ -52,7 +52,7 @@ options:
     default: ""
   earlier:
     description:
-      - Evidence files as pairs of what M(ansible.builtin.find) tells of a file and its text. They are used for groups without
+      - Evidence files, each as a pair of what M(ansible.builtin.find) returns for the file and its text. They are used for groups without
         evidence of this run, and shown with the time of the file.
     type: list
     elements: list
@@ -91,8 +91,8 @@ options:
     default: []
   files:
     description:
-      - C(fabric.json), C(doctor.json) and other files that have findings, as pairs like those of O(earlier). Each finding has C(id),
-        C(severity) (V(error), V(warning), V(note)), C(group), C(hosts), C(cause), C(evidence) and C(remedy).
+      - C(fabric.json), C(doctor.json) and other files with findings, as pairs like those of O(earlier). Each finding has C(id), C(severity)
+        (V(error), V(warning), V(note)), C(group), C(hosts), C(cause), C(evidence) and C(remedy).
     type: list
     elements: list
     default: []
@@ -102,7 +102,7 @@ options:
     elements: list
     default: []
   compare:
-    description: Path of the C(report.json) of an earlier report. A file that is not there, or is something else, is an error.
+    description: Path of the C(report.json) of an earlier report. A missing file, or one that is something else, is an error.
     type: path
     default: ""
 author:

@@ -12,7 +12,7 @@ description:
   - Compares MTU, trust, PFC, ECN, ToS, ARP and C(rp_filter) settings and the RDMA network namespace mode of all hosts of a group that
     wants Ethernet, and tells what differs, and on which hosts and network devices.
   - Where the group has the wish C(rdma_roce_host), it also tells what is not as wished.
-  - What the facts of a host do not tell is not compared.
+  - What is missing in the facts of a host is not compared.
 extends_documentation_fragment:
   - fabric.rdma.inventory
 positional: groups, names
@@ -29,7 +29,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Sentences, an empty list where all is alike.
+  description: Sentences, an empty list if all hosts are alike.
   type: list
   elements: str
   sample:

@@ -9,8 +9,8 @@ name: rdma_rollout
 short_description: Make the objects that the rollout of a plan applies
 version_added: "0.1.0"
 description:
-  - Gives the objects of the classes, the nodes of each class with the resources that they are to offer, and the groups that
-    stay as they are in the cluster, as M(fabric.rdma.rollout) and M(fabric.rdma.rollout_ready) take them.
+  - Gives the objects of the classes, the nodes of each class with the resources that they have to offer, and the groups that stay as they
+    are in the cluster, as M(fabric.rdma.rollout) and M(fabric.rdma.rollout_ready) take them.
   - A group that this run did not plan stays as it is. So does one with hosts that have no usable port, unless O(allow_unusable)
     says that this is on purpose.
 positional: settings, groups, allow_unusable
@@ -32,7 +32,7 @@ options:
   allow_unusable:
     description:
       - Roll groups out without their hosts that have no usable port.
-      - A group with hosts whose facts cannot be used stays as it is all the same.
+      - A group with hosts whose facts cannot be used still stays as it is.
     type: bool
     default: false
 author:

@@ -11,27 +11,27 @@ version_added: "0.1.0"
 description:
   - Finds, for each group, the smallest set of selectors of the shared device plugin that matches exactly the wanted PCI
     functions on every host of the group, and no other function on any of them.
-  - Models what the plugin really does. Kinds of selectors are ANDed, values of one kind are ORed, C(linkTypes) is compared
-    with the type of the first netdev below the PCI function, port states and bond masters do not exist for it.
+  - Follows what the plugin really does. Kinds of selectors are ANDed, values of one kind are ORed, C(linkTypes) is compared with the type
+    of the first netdev below the PCI function, port states and bond masters do not exist for it.
   - Tries the kinds C(vendors), C(deviceIDs), C(drivers) and C(linkTypes) alone and together, fewer kinds first, and C(ifNames)
     after all of them, because names differ between machines.
-  - Splits a group into classes when no single configuration is exact on all of its hosts, and says which function on which
-    host is in the way.
-  - With C(rails), gives each rail a resource of its own. A rail is what is under the same PCIe switch, GPUs and HCAs. Rails are
-    numbered by GPU, so that a lost cable or a dead HCA shifts none, and the numbers mean the same on every host of a group. An
-    error shows the two hosts that differ.
+  - Splits a group into classes when no single configuration is exact on all of its hosts, and says which function on which host prevents
+    it.
+  - With C(rails), gives each rail a resource of its own. A rail is the GPUs and HCAs under the same PCIe switch. Rails are numbered by GPU,
+    so that a lost cable or a dead HCA shifts none, and the numbers mean the same on every host of a group. An error shows the two hosts
+    that differ.
   - Finds one configuration for the whole cluster (C(NicClusterPolicy)) that is exact on all hosts of all groups, or says with a
     counter-example why there is none.
   - Gives the configuration of the SR-IOV network device plugin that offers the same functions.
   - A group for which even that is not possible, or with hosts whose facts are missing or partial, has C(planned) false and says
     why in C(errors), with a counter-example (host, device, why). The other groups are planned.
-  - Says for each device or port that is left out on which host and why.
+  - Lists each device or port that is left out, with its host and the reason.
 positional: groups, earlier
 options:
   _input:
     description:
-      - Facts by host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma). A group is planned without those of
-        its hosts whose facts have another form, names them with the field in C(malformed) and C(errors), and is not rolled out.
+      - Facts by host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma). A group is planned without those of its hosts
+        whose facts are malformed. It names these with the field in C(malformed) and C(errors), and is not rolled out.
       - Without O(groups), the value of P(fabric.rdma.rdma_view#filter), which has both.
     type: dict
     required: true
@@ -48,8 +48,8 @@ options:
     type: dict
   earlier:
     description:
-      - The file on the controller with the plan of an earlier run, which need not exist. Classes keep the names that they have there
-        while their selectors get or lose values only, so that a new card relabels no node.
+      - The file on the controller with the plan of an earlier run, which need not exist. Classes keep the names that they have there as
+        long as their selectors only gain or lose values, so that a new card relabels no node.
       - Without it, a class is named after its selectors.
     type: path
 author:
@@ -91,15 +91,15 @@ _value:
       C(exclusions) with their reasons, C(cached) hosts whose facts are not of this run with the time when they were
       gathered, C(malformed) hosts whose facts cannot be used with what is wrong with them, C(environment) for workloads by host
       (C(NCCL_IB_HCA), C(UCX_NET_DEVICES)), C(warnings) and C(errors).
-    - A class has a C(name), C(hosts), C(selectors) (with rails, those of all of them), C(matched_later) (what they would match,
-      too, if it came), C(pools) (C(resource), C(rail), C(selectors)), C(config) for the plugin's config.json, C(matches) by host,
-      C(reason) (why it is not one with the other classes of the group) and C(sriov) (C(config) with the C(resourceList) of the
-      SR-IOV network device plugin and the C(versions) of it that this holds for, or the C(reason) why there is none).
+    - A class has a C(name), C(hosts), C(selectors) (with rails, those of all of them), C(matched_later) (what they would also match if it
+      were added), C(pools) (C(resource), C(rail), C(selectors)), C(config) for the plugin's config.json, C(matches) by host, C(reason) (why
+      it is not one with the other classes of the group) and C(sriov) (C(config) with the C(resourceList) of the SR-IOV network device
+      plugin and the C(versions) of it that this holds for, or the C(reason) why there is none).
     - C(cluster) has the one C(config) for all groups with the C(selectors) by resource and the number of C(hosts) that it is
       exact on. Where there is none, C(errors) says why, and C(alternative) what to do. It does not know nodes without
       facts.
     - C(warnings) are of all groups together. C(schema) is the version of the form.
-    - C(removed) and C(remove) are what P(fabric.rdma.rdma_merged_plan#filter) notes of hosts and groups that are taken out.
+    - C(removed) and C(remove) are what P(fabric.rdma.rdma_merged_plan#filter) notes of hosts and groups that are removed.
   type: dict
 """
 

@@ -9,7 +9,7 @@ name: rdma_share
 short_description: Tell how many hosts a number or a percentage stands for
 version_added: "0.1.0"
 description:
-  - As Ansible reads C(serial). Percentages are rounded down, and stand for one host at least.
+  - Works as C(serial) of Ansible does. Percentages are rounded down, and mean at least one host.
 positional: share
 options:
   _input:
@@ -17,7 +17,7 @@ options:
     type: int
     required: true
   share:
-    description: A number of hosts from 1 on, or a percentage.
+    description: A number of hosts, at least 1, or a percentage.
     type: raw
     required: true
 author:

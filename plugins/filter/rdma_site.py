@@ -9,8 +9,7 @@ name: rdma_site
 short_description: Collect the input of the systems that run in the cluster
 version_added: "0.1.0"
 description:
-  - Takes from the variables of all hosts the groups, their wishes and their facts, and from O(rollout) what counts for the whole
-    cluster.
+  - Takes the groups, their wishes and their facts from the variables of all hosts, and from O(rollout) what applies to the whole cluster.
   - Fails where hosts of a group differ in a wish that is for the cluster, and for a host whose facts have names of variables of this
     collection.
 extends_documentation_fragment:
@@ -26,7 +25,7 @@ options:
     type: dict
     default: {}
   fabric:
-    description: The map of the fabric, or the path of the file that the playbook C(fabric) has left it in, C(fabric.json).
+    description: The map of the fabric, or the path of the file C(fabric.json) that the playbook C(fabric) left.
     type: raw
   allow_unusable:
     description:
@@ -47,11 +46,11 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(groups) has the hosts of each group, C(wishes) the wishes of each group by variable, C(facts) the facts by host, C(plan) the
-      plan with C(planned=false) for every group that stays as it is, C(keep) these groups and those that are not in the plan, C(known) the
-      nodes of all others and those that are taken out on purpose,
-      C(scope) the nodes of the whole inventory, the planned groups, and what is taken out on purpose,
-      C(cidrs) the variable C(rdma_cluster_cidrs), C(leaves) the names of the leaves of each host in the map of the fabric.
+    - C(groups) has the hosts of each group, C(wishes) the wishes of each group by variable, C(facts) the facts by host, C(plan) the plan
+      with C(planned=false) for every group that stays as it is, C(keep) these groups and those that are not in the plan, C(known) the nodes
+      of all others and those that are removed on purpose, C(scope) the nodes of the whole inventory, the planned groups, and what is
+      removed on purpose, C(cidrs) the variable C(rdma_cluster_cidrs), C(leaves) the names of the leaves of each host in the map of the
+      fabric.
     - C(excusable) has the groups that stay only because hosts have no usable port, and that O(allow_unusable) would roll out.
     - C(inventory), C(node_names), C(registry), C(pull_secrets) and C(charts) are what O(rollout) has.
   type: dict

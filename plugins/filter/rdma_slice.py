@@ -9,7 +9,7 @@ name: rdma_slice
 short_description: Tell whether a run is a slice of a sliced job of AWX
 version_added: "0.1.0"
 description:
-  - AWX gives each slice an inventory that has its own hosts only. What is for all hosts looks at this first.
+  - AWX gives each slice an inventory with only its own hosts. What concerns all hosts checks this first.
 options:
   _input:
     description: Variables of a host of the run, among which those of AWX are looked for.
@@ -18,9 +18,9 @@ options:
   tell:
     description:
       - V(words) says that the run is a slice.
-      - V(suffix) is what the name of an artifact is to end with, which is C(_) and the number of the job in a slice. AWX joins what the slices
-        of a job tell, and of two artifacts with the same name one would count for both.
-      - V(run) is a number that all slices of a sliced job have together, and that a later job has a larger one of.
+      - V(suffix) is the end of the name of an artifact, which is C(_) and the number of the job in a slice. AWX joins the artifacts of the
+        slices of a job, and of two with the same name, it would keep one.
+      - V(run) is a number that all slices of a sliced job share. A later job has a larger one.
     type: str
     choices: [words, suffix, run]
     default: words

@@ -10,8 +10,8 @@ short_description: Name the Pods that still have to leave a node that is drained
 version_added: "0.1.0"
 description:
   - Pods that have ended, Pods of DaemonSets, and those that a kubelet runs from files may stay.
-  - So may a Pod that has come since the node was cordoned, which nobody has told to end, and which tolerates a cordon. The scheduler would
-    put the next one there as well.
+  - So may a Pod that started after the node was cordoned, that is not being deleted, and that tolerates a cordon. The scheduler would put
+    the next one there as well.
 positional: before
 options:
   _input:
@@ -20,7 +20,7 @@ options:
     elements: dict
     required: true
   before:
-    description: The same, of before it was cordoned.
+    description: The same, from before it was cordoned.
     type: list
     elements: dict
     required: true
@@ -36,7 +36,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The Pods, with their namespaces, and by when they were told to end.
+  description: The Pods, with their namespaces, and by when they have to end.
   type: list
   elements: str
   sample: ["training/job-0 (told to end by 2026-01-31T12:00:30Z)"]

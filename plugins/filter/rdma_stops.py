@@ -9,8 +9,8 @@ name: rdma_stops
 short_description: Tell why a turn of a rollout must not begin
 version_added: "0.1.0"
 description:
-  - Compares the hosts of the turns before with what became of them. A host that has begun and has not ended well (it failed, is worse
-    than before, or no longer answers) is a reason, however Ansible counts it.
+  - Checks how the hosts of the earlier turns ended. A host that began and did not end well (it failed, is worse than before, or no longer
+    answers) is a reason, however Ansible counts it.
 positional: hosts, turn, place, outcome
 options:
   _input:
@@ -24,7 +24,7 @@ options:
     elements: str
     required: true
   turn:
-    description: Number of the turn that is to begin.
+    description: Number of the turn that would begin.
     type: int
     required: true
   place:
@@ -33,8 +33,8 @@ options:
     required: true
   outcome:
     description:
-      - Name of the variable that a host has from its begin on, with C(state) V(begun), V(finished), V(failed), V(worse) or V(held),
-        C(step) and C(message).
+      - Name of the variable that a host has once it has begun, with C(state) V(begun), V(finished), V(failed), V(worse) or V(held), C(step)
+        and C(message).
     type: str
     required: true
 seealso:

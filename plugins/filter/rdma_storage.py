@@ -9,7 +9,7 @@ name: rdma_storage
 short_description: Tell what a host lacks for Longhorn, iSCSI and NFS volumes
 version_added: "0.1.0"
 description:
-  - Checks the facts of one host in the words of C(longhornctl check preflight), and says what has to be done about it.
+  - Checks the facts of one host in the terms of C(longhornctl check preflight), and says what has to be done.
 positional: wish, duplicates, host, os_family
 options:
   _input:
@@ -34,8 +34,8 @@ options:
     type: str
   os_family:
     description:
-      - What Ansible calls the family of distributions, V(Debian), V(RedHat) or V(Suse). It decides what packages are called in
-        C(install). By default, the facts decide.
+      - The family of distributions, as Ansible calls it, V(Debian), V(RedHat) or V(Suse). It decides the names of packages in C(install).
+        By default, the facts do.
     type: str
 author:
   - fabric.rdma contributors
@@ -51,7 +51,7 @@ RETURN = r"""
 _value:
   description:
     - C(checks), one entry for each check with C(check), C(status) (V(ok), V(warning) or V(error)), C(message) and C(remedy).
-    - C(needed) (bool), C(reasons) and C(blocked) (in words). What is in C(blocked) only people can repair.
+    - C(needed) (bool), C(reasons) and C(blocked) (in words). What is in C(blocked) has to be repaired by hand.
     - What has to be done, in C(packages) (bool), C(parts), C(tools), C(install) (the packages of both, by name), C(modules),
       C(unit), C(initiator), C(multipath) and C(restarts).
   type: dict

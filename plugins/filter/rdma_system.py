@@ -9,8 +9,8 @@ name: rdma_system
 short_description: Make the charts and objects that a system needs in a cluster
 version_added: "0.1.0"
 description:
-  - Gives the charts and objects of a system, what is waited for, workloads to copy from, and what is wrong with the wish.
-  - With problems, nothing of it may be applied.
+  - Returns the charts and objects of a system, what to wait for, workloads to copy from, and what is wrong with the wish.
+  - If there are problems, none of it may be applied.
 positional: name, site, state, releases, wishes
 options:
   _input:
@@ -27,7 +27,7 @@ options:
     required: true
   state:
     description:
-      - What M(fabric.rdma.cluster_state) has returned. Empty when nobody has looked at the cluster.
+      - What M(fabric.rdma.cluster_state) returned. Empty if the cluster was not read.
       - Of the system C(dra), also C(drivers), DaemonSets of the device plugin and of DRANET, and C(claims), all ResourceClaims.
       - Of the system C(vgpu), also C(hypernodes), those of this inventory.
     type: dict

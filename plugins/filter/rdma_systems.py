@@ -9,14 +9,14 @@ name: rdma_systems
 short_description: List the wished systems in the order of their installation
 version_added: "0.1.0"
 description:
-  - Gives the names of the roles that bring what an inventory wishes for to a cluster, in the order in which they have to come. They
-    go in the other one.
+  - Returns the names of the roles that install what an inventory wishes for in a cluster, in the order of installation. Removal takes the
+    reverse order.
 extends_documentation_fragment:
   - fabric.rdma.inventory
 positional: groups, names, everything, insist
 options:
   everything:
-    description: Give all that there are, whatever is wished for.
+    description: Return all systems, whatever is wished for.
     type: bool
     default: false
   insist:

@@ -13,10 +13,9 @@ description:
     device plugin sees of it, and one for each host whose facts cannot be used.
   - From the plan of a group, one line for each class with its selectors, one for each port that is left out with the reason,
     and the warnings and errors.
-  - From checks of storage prerequisites by host, one line for each check that is not in order, with its remedy, and one for all those
-    of a host that are.
-  - From a map of the fabric, one line for each switch that hosts are plugged in at, then the ports that nobody can place, and what
-    is wrong, with its remedy.
+  - From checks of storage prerequisites by host, one line for each check that fails, with its remedy, and one for all that pass on a host.
+  - From a map of the fabric, one line for each switch that hosts are connected to, then the ports whose place is unknown, and what is
+    wrong, with its remedy.
   - From the summary of a system, and from what was done to prepare hosts, one line for each row.
 options:
   _input:

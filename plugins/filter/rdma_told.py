@@ -9,8 +9,8 @@ name: rdma_told
 short_description: Tell what earlier jobs of a workflow in AWX have told of prepare
 version_added: "0.1.0"
 description:
-  - The playbook C(prepare) leaves an artifact, which AWX gives to later jobs of a workflow as a variable, and each of its slices one of its
-    own. The last run counts, and all slices of it.
+  - The playbook C(prepare) leaves an artifact, which AWX gives to later jobs of a workflow as a variable. Each slice leaves its own. The
+    last run counts, with all its slices.
 options:
   _input:
     description: Variables of a host of the run, among which the artifacts are.
@@ -33,7 +33,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(lines), sentences on nodes that failed, and C(outcomes), which is the path where the file tells what became of the nodes, else empty.
+    - C(lines), sentences on nodes that failed, and C(outcomes), the path if the file reports how the nodes ended, else empty.
   type: dict
   sample:
     lines: []

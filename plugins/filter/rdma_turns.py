@@ -9,7 +9,7 @@ name: rdma_turns
 short_description: Tell in which order hosts are changed, and which at the same time
 version_added: "0.1.0"
 description:
-  - Divides hosts into waves, and waves into turns, so that at no time more hosts are away (drained, restarting) than allowed.
+  - Divides hosts into waves, and waves into turns, so that at no time more hosts are out of service (drained, restarting) than allowed.
   - A host whose last change never finished comes first.
 positional: serial, limit, total, away, interrupted, slices
 options:
@@ -24,11 +24,11 @@ options:
     elements: raw
     required: true
   limit:
-    description: How many hosts may be away at the same time, a number or a percentage of O(total).
+    description: How many hosts may be out of service at the same time, a number or a percentage of O(total).
     type: raw
     required: true
   total:
-    description: How many hosts there are, with those that nothing is to be done on.
+    description: The number of hosts, with those on which nothing has to be done.
     type: int
     required: true
   away:
@@ -43,8 +43,8 @@ options:
     default: []
   slices:
     description:
-      - Of how many slices these hosts are one. The slices change hosts at the same time, and each has its part of O(limit).
-      - Where it is V(true), nobody knows how many there are. Each slice then takes its hosts out of service one by one.
+      - The number of slices, of which these hosts are one. The slices change hosts at the same time, and each has its share of O(limit).
+      - V(true) if their number is unknown. Each slice then takes its hosts out of service one by one.
     type: raw
     default: false
 author:

@@ -9,7 +9,7 @@ name: rdma_unusable
 short_description: Tell which hosts have no port that their group wants
 version_added: "0.1.0"
 description:
-  - Judges the ports of all hosts at once, each by the wish of its group, without asking what the device plugin sees.
+  - Judges the ports of all hosts at once, each by the wish of its group, regardless of what the device plugin sees.
 options:
   _input:
     description:

@@ -9,9 +9,8 @@ name: rdma_view
 short_description: Collect facts and wishes of the RDMA groups
 version_added: "0.1.0"
 description:
-  - Takes from the variables of all hosts what the cluster-wide steps look at, which is the facts of
-    P(fabric.rdma.ib_facts#module) and the wishes C(rdma_resource), C(rdma_want), C(rdma_selector_strategy) and C(rdma_rails)
-    of each group.
+  - Takes from the variables of all hosts what the cluster-wide steps need, the facts of P(fabric.rdma.ib_facts#module) and the wishes
+    C(rdma_resource), C(rdma_want), C(rdma_selector_strategy) and C(rdma_rails) of each group.
   - Fails for a group that the inventory does not have, except in a slice of a sliced job, for a wish that differs between hosts of a
     group, and for a host whose facts have names of variables of this collection.
 extends_documentation_fragment:
@@ -33,8 +32,8 @@ _value:
     - C(groups) has the hosts and the wishes of each group, C(facts) the facts by host, C(without_facts) the groups without a
       host that has facts, C(unseen) for these what C(groups) has for the others.
     - C(malformed) has the hosts whose facts cannot be used, with what is wrong with them.
-    - C(cached) has the hosts whose facts the role P(fabric.rdma.discover#role) did not gather in this run, with the time when they
-      were gathered, null where nobody knows.
+    - C(cached) has the hosts whose facts the role P(fabric.rdma.discover#role) did not gather in this run, with the time when they were
+      gathered, null if unknown.
   type: dict
 """
 

@@ -9,8 +9,8 @@ name: rdma_why
 short_description: Tell in one line why a task failed
 version_added: "0.1.0"
 description:
-  - Takes what a task has returned, of a loop what the first item that failed has returned, and of that the message, or what the
-    program wrote. Where it is known what to do about it, that follows.
+  - Takes what a task returned, for a loop what the first failed item returned, and of that the message, or what the program wrote. A known
+    remedy follows.
 positional: secrets
 options:
   _input:
@@ -18,7 +18,7 @@ options:
     type: raw
     required: true
   secrets:
-    description: What the line must not have, in any depth. Keys are not secret, passwords in addresses always are.
+    description: What the line must not contain, at any depth. Keys are not secret, passwords in addresses always are.
     type: raw
     default: {}
 author:

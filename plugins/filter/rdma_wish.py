@@ -9,8 +9,8 @@ name: rdma_wish
 short_description: Tell what is wrong with one wish
 version_added: "0.1.0"
 description:
-  - Looks at the keys, types and choices of the value of one variable C(rdma_*). P(fabric.rdma.rdma_wishes#filter) looks at all of
-    them, and at what goes together.
+  - Checks the keys, types and choices of the value of one variable C(rdma_*). P(fabric.rdma.rdma_wishes#filter) checks all of them, and
+    what they need of each other.
 positional: variable
 options:
   _input:
@@ -33,7 +33,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: A sentence for everything that is wrong. Empty when all is well.
+  description: A sentence for each problem. Empty if there is none.
   type: list
   elements: str
   sample: ["rdma_want.state is 'active'; expected one of Active, any; did you mean Active?"]

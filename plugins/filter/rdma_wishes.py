@@ -9,8 +9,8 @@ name: rdma_wishes
 short_description: Tell what is wrong with the wishes of all RDMA groups
 version_added: "0.1.0"
 description:
-  - Looks at every key, type and choice of the variables C(rdma_*) of all hosts of the RDMA groups, at what does not go together in
-    them, at variables that look misspelt, and at hosts whose facts have names of variables of this collection.
+  - Checks every key, type and choice of the variables C(rdma_*) of all hosts of the RDMA groups, combinations that contradict each other,
+    variables that look misspelt, and hosts whose facts have names of variables of this collection.
   - No host is connected to.
 positional: groups, hosts
 options:
@@ -23,16 +23,16 @@ options:
     type: dict
     required: true
   hosts:
-    description: The hosts that the run is for. Those of the groups in C(rdma_groups) are looked at in any case.
+    description: The hosts that the run is for. Those of the groups in C(rdma_groups) are always checked.
     type: list
     elements: str
     required: true
   plan:
-    description: Also ask for what only a plan needs, which is C(rdma_groups) and C(rdma_resource).
+    description: Also require what only a plan needs, C(rdma_groups) and C(rdma_resource).
     type: bool
     default: false
   given:
-    description: Variables for the whole inventory that a play has, and not its hosts.
+    description: Variables for the whole inventory that the play has, but not its hosts.
     type: dict
     default: {}
 author:
@@ -47,7 +47,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: A sentence for everything that is wrong. Empty when all is well.
+  description: A sentence for each problem. Empty if there is none.
   type: list
   elements: str
   sample: ["group ib-a100: rdma_want has no key stat; it knows exclude, kinds, link_layer, min_rate_gbps, state; did you mean state?"]

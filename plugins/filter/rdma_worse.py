@@ -11,8 +11,8 @@ version_added: "0.1.0"
 description:
   - Compares the facts of a host from before and after a change. Ports that were Active, services that ran (containerd, kubelet,
     iscsid, multipathd, nvidia-imex and those of the Kubernetes distribution), and a container runtime that was ready.
-  - C(nvidia-imex) that the role C(nvidia_imex) has masked with consent counts as given away, and one that it has given back has to be
-    what it was before that.
+  - A C(nvidia-imex) that the role C(nvidia_imex) masked with consent does not count as lost. One that it restored has to be what it was
+    before.
   - An empty list says that the host is not worse than before.
   - Facts of two hosts are an error.
 positional: after

@@ -42,7 +42,7 @@ options:
     elements: str
     default: []
   remove:
-    description: Hosts and groups that are taken out on purpose.
+    description: Hosts and groups that are removed on purpose.
     type: list
     elements: str
     default: []
