@@ -39,7 +39,7 @@ server:
   type: str
   sample: https://10.0.0.1:6443
 version:
-  description: What it says it is. V(null) where it does not say.
+  description: The version that it reports. V(null) if it reports none.
   returned: success
   type: str
   sample: v1.33.1

@@ -12,7 +12,7 @@ version_added: "0.1.0"
 description:
   - Reads the nodes, the DaemonSets of device plugins, drivers and storage with their configurations, policies of the NVIDIA Network
     Operator, Pods of all of these, Pods that ask for an RDMA resource, and events.
-  - Keeps of each object only what a diagnosis looks at. Secrets are not read. Commands and variables of containers are not kept, except for
+  - Keeps only what a diagnosis reads of each object. Secrets are not read. Commands and variables of containers are not kept, except for
     variables whose names begin with C(NCCL_) or C(UCX_).
   - Reads the ends of the logs of these DaemonSets' containers, and of those of O(pods).
   - What the user may not read is named in RV(unread), and costs nothing else. So is a cluster that does not answer. The module fails only
@@ -23,7 +23,7 @@ extends_documentation_fragment:
   - fabric.rdma.kubernetes.looks
 options:
   resources:
-    description: Extended resources that a plan has, such as V(rdma/rdma_a100). Pods that ask for one are looked at, whatever it is called.
+    description: Extended resources that a plan has, such as V(rdma/rdma_a100). Pods that ask for one are read, whatever its name.
     type: list
     elements: str
     default: []

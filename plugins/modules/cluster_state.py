@@ -20,7 +20,7 @@ options:
   inventory:
     description:
       - The name of an inventory, as in the label C(rdma.fabric/inventory). Its systems are returned, too.
-      - Where they cannot be looked at, that is a warning.
+      - If they cannot be read, that is a warning.
     type: str
 seealso:
   - plugin: fabric.rdma.rdma_system
@@ -59,7 +59,7 @@ service_cidrs:
   elements: str
   sample: [10.96.0.0/12]
 systems:
-  description: Names of the systems that rollouts of O(inventory) have brought. V(null) where they could not be looked at.
+  description: Names of the systems that rollouts of O(inventory) installed. V(null) if they could not be read.
   returned: when O(inventory) is given
   type: list
   elements: str

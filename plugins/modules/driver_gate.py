@@ -26,7 +26,7 @@ extends_documentation_fragment:
   - fabric.rdma.attributes.reads
 options:
   method:
-    description: Where the driver is to come from.
+    description: Where the driver comes from.
     type: str
     choices: [doca, mlnx_iso]
     default: doca

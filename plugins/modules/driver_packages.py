@@ -14,8 +14,8 @@ description:
     that, by version. What others change before, after or since is left alone, and what their packages need stays.
   - So do packages that others install while the change goes on. Those of the RDMA stack, those of O(packages) and what these need are the
     change's, unless apt has it that somebody asked for one by name. Sources, pins and holds that others write meanwhile stay as well.
-  - What is remembered lies in C(/var/lib/fabric.rdma) until it is undone or forgotten, so that a later run can undo it, too, or the rest
-    of it where this one could not.
+  - The record is kept in C(/var/lib/fabric.rdma) until the change is undone or forgotten, so that a later run can undo it, or the rest of
+    it if this one could not.
   - Knows apt, dnf and zypper. With dnf, holds are the file of C(versionlock), with zypper its locks.
 extends_documentation_fragment:
   - fabric.rdma.attributes.full
@@ -31,7 +31,7 @@ options:
     description:
       - V(checked) tells which packages of the RDMA stack could not be put back, since no repository has their version. Where a change
         is remembered already, those from before it count.
-      - V(opened) is to be asked for right before a change, V(closed) right after it. There may be several changes.
+      - Set V(opened) right before a change, and V(closed) right after it. There may be several changes.
       - V(restored) puts back what was there before the first of them.
       - V(forgotten) ends it, when the driver is proved.
       - V(settled) lets dpkg finish what a power loss interrupted. Until then, apt installs nothing, whatever it was asked for. It
@@ -42,7 +42,7 @@ options:
     required: true
   packages:
     description:
-      - With O(state=opened), packages that the change asks for by name. A version behind C(=) is not looked at.
+      - With O(state=opened), packages that the change asks for by name. A version after C(=) is ignored.
     type: list
     elements: str
     default: []

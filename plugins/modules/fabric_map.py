@@ -10,8 +10,8 @@ module: fabric_map
 short_description: Ask a host what it sees of the switches
 version_added: "0.1.0"
 description:
-  - Runs C(ibnetdiscover), which tells of a whole InfiniBand subnet and needs the rights to C(umad), and C(lldpctl -f json), which tells where
-    the Ethernet cables of this host end. Both only look.
+  - Runs C(ibnetdiscover), which shows a whole InfiniBand subnet and needs access to C(umad), and C(lldpctl -f json), which shows where the
+    Ethernet cables of this host end. Both only read.
   - A program that is missing, fails or does not end is reported, and is not an error.
   - P(fabric.rdma.rdma_fabric#filter) makes the map of it.
 extends_documentation_fragment:
@@ -73,7 +73,7 @@ programs:
       type: str
       sample: '{"lldp": {}}'
     error:
-      description: Why there is nothing; null when there is.
+      description: Why there is no output; null if there is.
       returned: success
       type: str
       sample: lldpctl is not there

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: handover_objects
-short_description: Take the device plugin of a class away, or bring it, in a step of a handover
+short_description: Remove or install the device plugin of a class in a step of a handover
 version_added: "0.1.0"
 description:
   - Deletes O(delete), then sets O(labels), then applies O(objects) (server-side apply, field manager C(fabric.rdma)).
-  - Asks the API server first whether it would take all of it (server-side dry run with strict field validation). One refusal, and nothing
-    is changed.
-  - What somebody has changed, taken over or made again since it was seen is neither deleted nor overwritten. That is a failure which
-    names it.
+  - Asks the API server first whether it would take all of it (server-side dry run with strict field validation). If anything is refused,
+    nothing is changed.
+  - What somebody has changed, taken over or recreated since it was read is neither deleted nor overwritten. The module fails and names it.
 extends_documentation_fragment:
   - fabric.rdma.attributes.full
   - fabric.rdma.kubernetes
@@ -22,7 +21,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     details:
-      - The API server is asked all the same, and a refusal is a failure.
+      - The API server is still asked, and a refusal is a failure.
 options:
   delete:
     description:
@@ -32,7 +31,7 @@ options:
     elements: dict
     default: []
   labels:
-    description: Labels of nodes, by node. A node that is not there is a failure.
+    description: Labels of nodes, by node. A missing node is a failure.
     type: dict
     default: {}
   objects:

@@ -11,7 +11,7 @@ short_description: Wait until a step of a handover between the device plugin and
 version_added: "0.1.0"
 description:
   - Waits until all conditions of a step hold, so that the next one may be taken.
-  - When the time is up, says what is still waited for.
+  - At the time limit, reports what it still waits for.
 extends_documentation_fragment:
   - fabric.rdma.attributes
   - fabric.rdma.kubernetes
@@ -21,7 +21,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing is changed; in check mode, it waits all the same.
+      - Nothing is changed; it also waits in check mode.
   diff_mode:
     support: none
     details:

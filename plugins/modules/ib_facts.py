@@ -32,7 +32,7 @@ options:
       - V(limits) gives C(limits).
       - V(management) gives C(management).
       - V(roce) gives C(roce). Priorities with PFC, and trust on newer drivers, take C(mlnx_qos) on the node.
-      - V(runtime) gives C(runtime). Most of it takes root.
+      - V(runtime) gives C(runtime). Most of it needs root.
       - V(storage) gives C(storage).
     type: list
     elements: str
@@ -41,7 +41,7 @@ options:
   root:
     description:
       - Where the node's files are. V(/) is the live node.
-      - Any other directory is taken for an unpacked capture. Symbolic links in it, also absolute ones, never lead out of it.
+      - Any other directory is read as an unpacked capture. Symbolic links in it, even absolute ones, never lead out of it.
     type: path
     default: /
   capture:
@@ -69,17 +69,17 @@ options:
     version_added: "0.1.0"
   quiet:
     description:
-      - Keeps the facts and what is concluded from them out of what Ansible shows with C(-v), and out of the events of ansible-runner and AWX,
-        of which they would be the larger part. Failures and warnings are shown, and with C(-vvv) all of it.
+      - Keeps the facts and what is concluded from them out of the output of C(-v), and out of the events of ansible-runner and AWX, of
+        which they would be the larger part. Failures and warnings are shown, and with C(-vvv) all of it.
       - Where the task has C(failed_when) or C(until), nothing is kept out, since Ansible decides later what a failure is.
     type: bool
     default: false
     version_added: "0.1.0"
   before:
     description:
-      - Facts C(rdma) of the node from before a change of it. A port of InfiniBand is not Active before a subnet manager has been there, and
-        a kubelet takes its time after a boot; so the module looks again and again until what was there is there again.
-      - A port that does not come back is not an error of this module. P(fabric.rdma.rdma_worse#filter) tells what was lost.
+      - Facts C(rdma) of the node from before a change of it. An InfiniBand port only becomes Active once a subnet manager has configured
+        it, and a kubelet takes its time after a boot, so the module repeats until everything that was there is back.
+      - A port that does not come back is not an error of this module. P(fabric.rdma.rdma_worse#filter) lists what was lost.
       - In check mode nothing has changed. What this run has gathered already is then not gathered again, as with O(unless).
     type: dict
     version_added: "0.1.0"

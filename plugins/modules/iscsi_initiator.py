@@ -22,7 +22,7 @@ attributes:
 options:
   name:
     description:
-      - The name that the host is to have, such as V(iqn.2016-04.com.open-iscsi:4f1c5a7d90e2).
+      - The name that the host should have, such as V(iqn.2016-04.com.open-iscsi:4f1c5a7d90e2).
       - Without it, a good name is kept and a missing one made.
     type: str
   taken:

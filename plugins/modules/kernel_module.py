@@ -29,7 +29,7 @@ options:
   persistent:
     description:
       - Whether it is loaded at boot. A file of C(modules-load.d) that names it already is left as it is.
-      - Otherwise C(/etc/modules-load.d/NAME.conf) gets it. What that file loads already stays, also when somebody else made it.
+      - Otherwise C(/etc/modules-load.d/NAME.conf) gets it. What that file already loads stays, even if somebody else made it.
       - When V(false), nothing is done about boot.
     type: bool
     default: true

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubernetes_info
-short_description: Read objects of a cluster, and fail where it does not tell them
+short_description: Read objects of a cluster, and fail if they cannot be read
 version_added: "0.1.0"
 description:
-  - Reads the objects of one kind. Returns an empty list only if the API server itself said that there is nothing.
+  - Reads the objects of one kind. Returns an empty list only if the API server itself said that there are none.
   - M(kubernetes.core.k8s_info) also finds none where an API server is too busy to tell which kinds it has. What is then removed or
     unlocked may still be in use.
   - An API server that is busy is asked three times.
@@ -34,12 +34,12 @@ options:
     description: Namespace of the objects. By default, those of all namespaces are read. Has to be given with O(name), if the kind has namespaces.
     type: str
   label_selectors:
-    description: Selectors of labels, all of which have to match.
+    description: Label selectors, all of which have to match.
     type: list
     elements: str
     default: []
   field_selectors:
-    description: Selectors of fields, all of which have to match.
+    description: Field selectors, all of which have to match.
     type: list
     elements: str
     default: []

@@ -75,7 +75,7 @@ options:
     type: int
     default: 1
   accel:
-    description: V(auto) is V(kvm) where it works and V(tcg), plain emulation, elsewhere.
+    description: V(auto) is V(kvm) if it works, else V(tcg), plain emulation.
     type: str
     choices: [auto, kvm, tcg]
     default: auto
@@ -95,7 +95,7 @@ options:
     description:
       - What of the collection's systems the cluster has the images of, beside the device plugin, for O(kubernetes).
       - V(dra) is DRANET, which is built from its sources, once (1 to 5 minutes on two cores).
-      - DRANET needs a containerd with NRI, which the image of nodes has not.
+      - DRANET needs a containerd with NRI, which the image of nodes lacks.
       - V(secondary_network) is Multus and Whereabouts. They are built from their sources, once (1 to 5 minutes on two cores).
     type: list
     elements: str

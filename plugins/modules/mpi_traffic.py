@@ -12,7 +12,8 @@ version_added: "0.1.0"
 description:
   - Makes the objects of a manifest (one MPIJob, and the ComputeDomains and ResourceClaimTemplates that it needs), waits for the end of the
     job, reads the log of its launcher, and removes all of it.
-  - Judges the figures, whether NCCL took the way that the job is to take (multi-node NVLink, RDMA or TCP), and explains what went wrong.
+  - Judges the figures, checks that NCCL used the transport that the job is meant to use (multi-node NVLink, RDMA or TCP), and explains what
+    went wrong.
   - Needs the MPI Operator, and the rights to create, get, list and delete these objects, to list C(pods) and to get C(pods/log).
 extends_documentation_fragment:
   - fabric.rdma.attributes.traffic

@@ -12,7 +12,7 @@ version_added: "0.1.0"
 description:
   - Writes a file the way all modules of this collection do. The new file is on the disk before it takes the place of the old one, and a full
     disk leaves the old one as it is.
-  - What the file is to hold is given, copied from another file of the node, or downloaded by the node.
+  - The content of the file is given, copied from another file of the node, or downloaded by the node.
   - A symbolic link stays one, and the file that it leads to is replaced. Owner, mode, access list and label of an old file stay.
   - What somebody else writes to the file while this module runs is not overwritten; the module fails.
   - Directories that are missing are made, with the mode V(0755).

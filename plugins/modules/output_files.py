@@ -23,7 +23,7 @@ options:
     type: path
     required: true
   files:
-    description: What each file is to hold, by its path below O(directory). What is a dictionary or a list is written as JSON.
+    description: The content of each file, by its path below O(directory). Dictionaries and lists are written as JSON.
     type: dict
     required: true
   header:

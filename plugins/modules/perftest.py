@@ -12,8 +12,8 @@ version_added: "0.1.0"
 description:
   - Runs programs of perftest. One host runs this module with O(role=server), then the other with O(role=client), then the
     first again with O(role=stop).
-  - Servers wait in the background, one process for each test, each on a TCP port of its own. The module returns when all listen.
-    The kernel ends them after O(deadline), also when nobody comes back to stop them.
+  - Servers wait in the background, one process for each test, each on a TCP port of its own. The module returns when all listen. The kernel
+    ends them after O(deadline), even if the controller never returns to stop them.
   - Figures that cannot be (infinite, not a number, zero, negative) are what a busy machine prints. They are measured once more, for which
     a second server waits for each test.
   - What cannot be measured is a result as well. The C(problem) of a result has its cause and a remedy. The module

@@ -60,7 +60,7 @@ options:
     default: [1000, 0]
   memory:
     description:
-      - Limit of memory of each Pod, such as V(2Gi), for a namespace that insists on one. By default there is none.
+      - Limit of memory of each Pod, such as V(2Gi), for a namespace that requires one. By default there is none.
       - What is locked counts. A limit that is lower than what the tests of O(rounds) lock is refused.
     type: str
     default: ""
@@ -144,8 +144,8 @@ removed:
 looks:
   description:
     - One for each host of O(looks) and each of O(users), with C(host), C(as_user), C(pod), C(user), C(memlock), C(ipc_lock) (whether it has
-      that capability), C(memory) (limit in bytes, or null), C(files), C(hcas) (the HCA of each file), C(lacks) (programs that the
-      image has not), and C(problem).
+      that capability), C(memory) (limit in bytes, or null), C(files), C(hcas) (the HCA of each file), C(lacks) (programs that are missing
+      in the image), and C(problem).
   returned: success
   type: list
   elements: dict

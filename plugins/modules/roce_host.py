@@ -11,16 +11,17 @@ short_description: Configure RoCE on a host
 version_added: "0.1.0"
 description:
   - Sets MTU, trust, PFC, ECN, ToS, ARP and C(rp_filter) of the network devices of RDMA cards, the RDMA network namespace mode and the link
-    type of cards. Only what O(wish) names is looked at and changed.
+    type of cards. Only what O(wish) names is read and changed.
   - Keeps it over a reboot, with a systemd unit for each RDMA device that a udev rule starts, a file of C(sysctl.d) and one of C(modprobe.d),
     all with names of their own.
-  - Afterwards every port that was V(Active) has to be so again, and every value has to be what was written. If not, all of it is put
-    back, and the module fails.
+  - Afterwards, every port that was V(Active) has to be V(Active) again, and every value has to be what was written. If not, everything is
+    restored, and the module fails.
   - What the settings were is kept in C(/var/lib/fabric.rdma/roce-change.json) until then. A run that is killed is taken up by the next one,
     and where that fails, it puts back what was before both.
-  - The link type of a card is set in its firmware and comes with a reboot, which is announced in RV(pending). The module never reboots.
+  - The link type of a card is set in its firmware and takes effect with a reboot, which is announced in RV(pending). The module never
+    reboots.
   - Trust and PFC are set by C(mlnx_qos), the ToS of RDMA-CM by C(cma_roce_tos), both of mlnx-tools, the link type by C(mlxconfig) or
-    C(mstconfig), the network namespace mode by C(rdma). A wish that needs a program that is not there is refused.
+    C(mstconfig), the network namespace mode by C(rdma). A wish that needs a missing program is refused.
   - Refuses an MTU for a network device with the default route, with the connection to the host, or of a bond's member, and a link type for a
     card with these, before anything is changed.
 extends_documentation_fragment:
@@ -32,7 +33,7 @@ attributes:
 options:
   wish:
     description:
-      - What is to be, the wish C(rdma_roce_host). All keys are optional.
+      - The wish C(rdma_roce_host). All keys are optional.
       - C(mtu), in bytes.
       - C(trust), V(dscp) or V(pcp).
       - C(pfc) and C(ecn), each with C(priorities), a list. All other priorities are switched off.
@@ -90,7 +91,7 @@ after:
   type: dict
   sample: {ports: [{device: mlx5_0, port: 1, netdev: enp11s0f0np0, mtu: 9000}]}
 pending:
-  description: What only a reboot brings, in words. Empty when there is nothing.
+  description: What only takes effect with a reboot, in words. Empty if there is nothing.
   returned: success
   type: list
   elements: str
@@ -107,7 +108,7 @@ backup_files:
   type: dict
   sample: {/etc/sysctl.d/99-fabric-rdma-roce.conf: "/etc/sysctl.d/99-fabric-rdma-roce.conf.1234.2026-11-21@05:30:00~"}
 restored:
-  description: Whether the host is as it was before the failure. The message says what is not.
+  description: Whether the host is as it was before the failure. The message names what differs.
   returned: failure reported by the module itself
   type: bool
   sample: true

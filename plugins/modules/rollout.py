@@ -10,8 +10,8 @@ module: rollout
 short_description: Apply the device plugin of every class to a cluster, all or nothing
 version_added: "0.1.0"
 description:
-  - Asks the API server first whether it would take every object, label and removal (server-side dry run with strict field
-    validation). One refusal, and nothing is changed.
+  - Asks the API server first whether it would take every object, label and removal (server-side dry run with strict field validation). If
+    anything is refused, nothing is changed.
   - Then applies what differs (server-side apply, field manager C(fabric.rdma)), labels the nodes of each class, and removes what
     no class asks for any more.
   - An object of the wished name that others have made, another inventory's rollout, or a version of this collection that did not
@@ -25,8 +25,8 @@ description:
     namespace and no Pod.
   - Takes the labels of Pod Security that it has applied to a namespace from it again when no object of ours is left there, or when
     O(objects) no longer ask for them.
-  - A section of a policy of the NVIDIA Network Operator stands in the NicClusterPolicy or in NicNodePolicies, not in both. What has
-    to go from the one goes before the other comes, and what others have there is refused by name.
+  - A section of a policy of the NVIDIA Network Operator stands in the NicClusterPolicy or in NicNodePolicies, not in both. What has to
+    leave one of them is removed before it is added to the other. If others have set it there, that is refused and named.
   - Holds the Lease C(fabric-rdma-rollout) in O(place) meanwhile. While another rollout holds it, this module fails and says who that
     is. A Lease that is not renewed, because its holder was killed, expires.
   - Where nodes get another device plugin, waits until the old one has ended there, or for a minute in which none ends. Does not wait for what
@@ -38,7 +38,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     details:
-      - The API server is asked all the same, and a refusal is a failure.
+      - The API server is still asked, and a refusal is a failure.
 options:
   objects:
     description: Objects to apply, in this order. P(fabric.rdma.rdma_rollout#filter) makes them.
@@ -62,15 +62,15 @@ options:
     elements: str
     default: []
   remove:
-    description: Nodes, and groups as in the label C(rdma.fabric/group), that are taken out on purpose.
+    description: Nodes, and groups as in the label C(rdma.fabric/group), that are removed on purpose.
     type: list
     elements: str
     default: []
   reload_objections:
     description:
       - What rules out that the driver of a node is reloaded, in sentences, by node. Of a node that is not named, nothing is known.
-      - Where the driver of the Network Operator would leave a node, since its policy goes, loses C(ofedDriver) or no longer selects the node,
-        these are a failure. So is a node of which nothing is known, that is not cordoned, or on which Pods use RDMA, unless
+      - Where the driver of the Network Operator would leave a node, since its policy goes, loses C(ofedDriver) or no longer selects the
+        node, these are a failure. So is a node of which nothing is known, which is not cordoned, or on which Pods use RDMA, unless
         O(reload_undrained) is set.
     type: dict
     default: {}
@@ -107,7 +107,7 @@ options:
     default: false
   lease:
     description:
-      - The Lease of this rollout that M(fabric.rdma.rollout_lease) has taken. If it is in O(place), the module goes on with it. If it was
+      - The Lease of this rollout that M(fabric.rdma.rollout_lease) has taken. If it is in O(place), the module continues with it. If it was
         taken before that namespace was there, the module takes one in O(place); whoever took the first keeps it.
       - From here on, O(lease_duration) counts in place of its own C(duration).
       - One that is no longer ours, because somebody has broken it, is a failure.

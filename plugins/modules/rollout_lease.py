@@ -21,7 +21,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - With O(state=held), a rollout of somebody else is a warning then.
+      - With O(state=held), another rollout that is under way is a warning.
   diff_mode:
     support: full
     details:
@@ -45,7 +45,7 @@ options:
         O(namespace) was not there yet. It is renewed there, and taken in O(namespace), too.
     type: str
   duration:
-    description: Seconds after which a Lease that is held expires when nobody renews it.
+    description: Seconds after which a held Lease expires if it is not renewed.
     type: int
     default: 120
   state:
@@ -97,7 +97,7 @@ lease:
   type: dict
   sample: {namespace: nvidia-network-operator, holder: root@admin/1f0c2b7e, duration: 720}
 holder:
-  description: Who held the Lease. V(null) when nobody did.
+  description: Who held the Lease. V(null) if it was free.
   returned: O(state=released) or O(state=broken)
   type: str
   sample: root@admin/1f0c2b7e

@@ -32,7 +32,7 @@ options:
     type: str
   policy:
     description:
-      - The policy of the NVIDIA Network Operator that serves the class. The operator's own DaemonSet for it is found and looked at.
+      - The policy of the NVIDIA Network Operator that serves the class. The module finds and checks the operator's own DaemonSet for it.
       - The operator has to say that the device plugin is ready, with the configuration that the policy has now.
       - Nodes that lack a label which the operator's DaemonSets select are named.
     type: dict
@@ -53,7 +53,7 @@ options:
         default: rdmaSharedDevicePlugin
       nodes:
         description:
-          - The number of nodes on which its device plugin is to run, with those of other classes.
+          - The number of nodes on which its device plugin should run, including those of other classes.
           - When omitted, that may be any number from that of O(nodes).
         type: int
   nodes:
@@ -62,7 +62,7 @@ options:
     elements: str
     required: true
   resources:
-    description: Extended resources and how many of each a node is to offer.
+    description: Extended resources, and how many of each a node has to offer.
     type: dict
     required: true
   node_resources:

@@ -10,9 +10,9 @@ module: stale_resources
 short_description: Remove extended resources from nodes that nothing advertises any more
 version_added: "0.1.0"
 description:
-  - When a device plugin goes for good, the kubelet keeps its resource in the status of the node, with a count of 0, for ever.
-    People and schedulers then take a node for one that could have it. This module removes the entry from capacity and
-    allocatable (the status subresource of the node).
+  - After a device plugin is removed for good, the kubelet keeps its resource in the status of the node for ever, with a count of 0. People
+    and schedulers then believe that the node could have it. This module removes the entry from capacity and allocatable (the status
+    subresource of the node).
   - Removes it from a node only when no plugin advertises it there (capacity and allocatable are 0), and no Pod of the node asks
     for it. For five minutes after a plugin went, the capacity still has its count, and the kubelet would put the entry back; the
     node is left alone then, too.
@@ -38,7 +38,7 @@ options:
     default: []
   verify:
     description:
-      - Seconds after which the module checks that the entries have not come back. V(0) does not look.
+      - Seconds after which the module checks that the entries have not come back. V(0) skips this.
       - By default a little more than the five minutes that a kubelet waits for a plugin to come back.
     type: int
     default: 330

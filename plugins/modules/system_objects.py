@@ -11,18 +11,17 @@ short_description: Apply the objects of one system to a cluster, all or nothing
 version_added: "0.1.0"
 description:
   - A system is what a group or a cluster is given beside the device plugin, such as secondary networks, a driver or storage.
-  - Asks the API server first whether it would take every object and removal (server-side dry run with strict field validation). One
-    refusal, and nothing is changed.
-  - Then applies what differs (server-side apply, field manager C(fabric.rdma)), in the order of O(objects), and removes what earlier
-    runs have made for this system and nobody asks for any more.
+  - Asks the API server first whether it would take every object and removal (server-side dry run with strict field validation). If anything
+    is refused, nothing is changed.
+  - Then applies what differs (server-side apply, field manager C(fabric.rdma)), in the order of O(objects), and removes what earlier runs
+    made for this system and is no longer asked for.
   - An object of the wished name that others have made, or another inventory's rollout, is a failure, unless O(adopt) takes it over.
   - Every object gets the labels C(app.kubernetes.io/managed-by=fabric.rdma), C(rdma.fabric/inventory) and C(rdma.fabric/system), but
     for namespaces, which are everybody's and are never removed.
-  - Removes only what has these labels and was applied by this field manager. A CustomResourceDefinition of which others have objects
-    stays.
+  - Removes only what has these labels and was applied by this field manager. A CustomResourceDefinition stays if others have objects of it.
   - Waits until what it has deleted has gone, where something goes that may have to let it go (finalizers), such as a Deployment or one of
-    O(charts). That goes afterwards, and nothing is forgotten before. Else it warns of what is still there, such as a network of which Pods
-    have addresses.
+    O(charts). That is removed afterwards, and nothing is forgotten before. Otherwise it warns of what is still there, such as a network
+    from which Pods have addresses.
   - The ConfigMap C(fabric-rdma-SYSTEM) in O(place) keeps in mind which kinds of objects the system has had.
 extends_documentation_fragment:
   - fabric.rdma.attributes.full
@@ -31,8 +30,8 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     details:
-      - The API server is asked all the same, and a refusal is a failure.
-      - Objects whose definition would only come with this run cannot be rehearsed. A warning names them.
+      - The API server is still asked, and a refusal is a failure.
+      - Objects whose definition only this run would install cannot be tried. A warning names them.
 options:
   system:
     description: The name of the system.
@@ -60,7 +59,7 @@ options:
   labels:
     description:
       - Labels of nodes, by node.
-      - One that this module has set is removed when nobody asks for it, unless somebody has given it another value.
+      - A label that this module set is removed when it is no longer asked for, unless somebody has changed its value.
     type: dict
     default: {}
   known:
@@ -84,7 +83,7 @@ options:
     default: []
   remove:
     description:
-      - Nodes and groups that are taken out on purpose. The labels of these nodes, and of those in a class of these groups, are removed.
+      - Nodes and groups that are removed on purpose. The labels of these nodes, and of those in a class of these groups, are removed.
     type: list
     elements: str
     default: []
@@ -98,7 +97,8 @@ options:
     version_added: "0.1.0"
   remember:
     description:
-      - Only remember O(charts), before they are installed, and what has become of those that were O(tried). O(objects) have to be empty.
+      - Only remember O(charts), before they are installed, and how the installation of those that were O(tried) ended. O(objects) have to
+        be empty.
       - A release of such a name that is there, and that no rollout of O(inventory) has installed, is a failure, unless O(adopt) takes it
         over.
     type: bool
@@ -112,7 +112,7 @@ options:
     description:
       - Remove only what is of these groups, named as in the label C(rdma.fabric/group), and labels that this module has set on nodes that
         are in a class of theirs or O(known). O(objects) and O(charts) have to be empty.
-      - By default, everything of the system that nobody asks for.
+      - By default, everything of the system that is no longer asked for.
     type: list
     elements: str
   inventory:
@@ -132,7 +132,7 @@ options:
     type: str
     default: kube-system
   pending:
-    description: Kinds of O(objects) may be missing, because the charts that bring them were not installed in this check.
+    description: Kinds of O(objects) may be missing, because check mode did not install the charts that define them.
     type: bool
     default: false
   timeout:

@@ -15,7 +15,7 @@ description:
   - A status of an earlier version of an object does not count (C(observedGeneration) of the status, or of its condition C(Ready)). One that names no
     version, such as that of the GPU Operator's ClusterPolicy, counts 30 seconds after the last change of the object, and of the Deployments that are
     waited for with it, and once the DaemonSets that the object owns are rolled out.
-  - When the time is up, says of each what is missing, with the words of the scheduler and the kubelets about Pods that are not ready.
+  - At the time limit, reports what is missing of each, with the messages of the scheduler and the kubelets about Pods that are not ready.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes
@@ -41,7 +41,7 @@ options:
         type: str
         required: true
       namespace:
-        description: Of the object, where it has one.
+        description: Namespace of the object, if it has one.
         type: str
       name:
         description: Of the object.
@@ -52,10 +52,10 @@ options:
         type: str
         default: ""
       value:
-        description: What the field is to be.
+        description: The value that the field has to have.
         type: str
       nodes:
-        description: On how many nodes a DaemonSet is to be, at least. By default also on none, if no node is meant for it.
+        description: The least number of nodes on which a DaemonSet has to run. By default, none is enough if no node is meant for it.
         type: int
         version_added: "0.1.0"
 seealso:

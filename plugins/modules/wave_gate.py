@@ -17,13 +17,13 @@ description:
     own wave; the same role may try again.
   - The same holds if your waves are separate plays, each for other hosts. A change does not begin while a host of an earlier play has
     not ended one that it began.
-  - Before a role looks at a host of the next wave, it asks with O(state=look) whether an earlier wave has ended badly. Nothing connects to the
-    host then.
+  - Before a role discovers a host of the next wave, it asks with O(state=look) whether an earlier wave ended badly. If so, nothing connects
+    to the host.
   - Nor does a change begin where C(ignore_errors) is in effect, outside of check mode, since a task of it that fails would not end it.
     This refusal is never ignored.
-  - A host that left before it was changed does not stop the others of its own wave, so that without waves nobody waits for it.
-    One that left in an earlier play of the run stops the waves after its own, and those before it, too, if it was changed. To go on
-    without such a host, take it out of the run with C(--limit).
+  - A host that left before it was changed does not stop the others of its own wave, so that without waves nobody waits for it. One that
+    left in an earlier play of the run stops the waves after its own, and those before it, too, if it was changed. To go on without such a
+    host, exclude it from the run with C(--limit).
   - A host that its user ends with C(end_host) stops nobody. In its own wave, one that fails between two roles in a block with an
     C(always) section looks the same, and stops the later waves only.
   - In a play with another C(order) than that of the inventory, hosts that left before they were changed count as those of an earlier
@@ -37,8 +37,8 @@ extends_documentation_fragment:
 options:
   state:
     description:
-      - Whether a role begins to look, its change begins, or has ended. The result is registered as C(discover_wave), C(ROLE_begun) or
-        C(ROLE_ended), by which the other hosts know of it.
+      - Whether a role begins to discover a host, begins its change, or has ended it. The result is registered as C(discover_wave),
+        C(ROLE_begun) or C(ROLE_ended), by which the other hosts know of it.
     type: str
     choices: [look, begin, end]
     required: true
@@ -65,7 +65,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 at:
-  description: When that was, in seconds of a clock of the controller that nobody sets. Tells what came first in this run, and nothing else.
+  description: When that was, in seconds of the controller's monotonic clock. It only tells the order within this run.
   returned: when O(state) is not V(look)
   type: float
   sample: 86400.5
