@@ -13,7 +13,7 @@ description:
   - M(fabric.rdma.ib_facts) on that archive, unpacked or not, gives the same facts as on the node. That makes an archive a
     support bundle, a test, and a host of an inventory that can be planned for without being connected to.
   - Only the lines that discovery reads are kept of the kernel's lists of modules, and of containerd's configuration, units and processes,
-    which may hold credentials.
+    since these may hold credentials.
   - What is in no file, such as the version of a running containerd, is kept as a file below C(.answers).
   - Nothing else is read, and nothing on the node is changed but O(dest).
 extends_documentation_fragment:

@@ -10,7 +10,8 @@ module: cluster_access
 short_description: Ask whether an API server answers, and warn where others could listen
 version_added: "0.1.0"
 description:
-  - Reads a kubeconfig and asks the API server for its version. What keeps it from that is an error that says what to do.
+  - Reads a kubeconfig and asks the API server for its version. What prevents that is an error that says what to do, except that
+    the version may be withheld (403).
   - Warns where the kubeconfig skips the verification of the server's certificate or reaches it over plain HTTP, and where the Python
     package C(kubernetes) is of a version that is not tested.
   - Where E(K8S_AUTH_HOST) names the API server, and no O(kubeconfig) does, it is not asked.
@@ -39,7 +40,7 @@ server:
   type: str
   sample: https://10.0.0.1:6443
 version:
-  description: The version that it reports. V(null) if it reports none.
+  description: The version that it reports. V(null) if it reports or discloses none, or was not asked.
   returned: success
   type: str
   sample: v1.33.1

@@ -53,7 +53,7 @@ nodes:
 service_cidrs:
   description:
     - Networks of Services, as objects of the kind ServiceCIDR tell them, which Kubernetes has from 1.33 on.
-    - V(null) where the cluster has none of these objects, or does not let them be listed.
+    - V(null) if the cluster does not know this kind, or does not let its objects be listed.
   returned: success
   type: list
   elements: str

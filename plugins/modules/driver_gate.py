@@ -16,7 +16,7 @@ description:
     Operator, or what is left of one that was killed.
   - With O(activate=reload), V(default_route), V(ssh_path) and V(storage_mounts) are networks over the driver, also below bonds,
     VLANs, bridges and Open vSwitch (routes are those of the main table), V(rdma_storage) is NFS, Lustre, NVMe, iSER or SRP over
-    RDMA, also below LVM and md, and V(storage_modules) and V(rdma_in_use) (programs that hold a verbs device) are what keeps a
+    RDMA, also below LVM and md, and V(storage_modules) and V(rdma_in_use) (programs that hold a uverbs, umad or issm device) are what keeps a
     driver from being unloaded. An installation and a reboot cut nothing off; of these, V(rdma_storage) is left for a file system
     that the node boots from.
   - V(not_drained) is a running kubelet, without O(drained).

@@ -22,7 +22,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     details:
-      - Nothing is remembered or forgotten then.
+      - Nothing is remembered or forgotten then, and O(state=checked) does not refresh the lists of the repositories.
   idempotent:
     details:
       - A change of packages, holds and files is reported, and what dpkg ends. What is remembered or forgotten is not.
@@ -72,8 +72,8 @@ EXAMPLES = r"""
 RETURN = r"""
 no_way_back:
   description: >-
-    Installed packages of the RDMA stack, with their versions, that no repository of the node has. Where the lists of its repositories cannot be
-    refreshed, an entry says so, since nobody knows then what they still have.
+    Installed packages of the RDMA stack, with their versions, that no repository of the node has. If the lists of its repositories cannot be
+    refreshed, an entry says so, since it is then unknown what they still have.
   returned: O(state=checked)
   type: list
   elements: str

@@ -57,7 +57,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 programs:
-  description: One entry for each run.
+  description: One entry for each run. Runs of C(ibnetdiscover) that show the same links as an earlier one are left out.
   returned: success
   type: list
   elements: dict

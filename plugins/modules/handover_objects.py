@@ -25,7 +25,7 @@ attributes:
 options:
   delete:
     description:
-      - Objects that go, in this order, as they were seen, with all of their metadata.
+      - Objects to delete, in this order, as they were read, with all of their metadata.
       - An object that is already gone is not a failure. One that is not of O(inventory) is.
     type: list
     elements: dict

@@ -48,13 +48,13 @@ options:
     description:
       - A capture on the controller, in place of the node. It is a tar archive (plain or compressed), the text form, or a directory with
         an unpacked one. The user who runs Ansible reads it there, in place. Nobody connects to the host, and no module runs.
-      - O(root), O(before) and O(wait_timeout) are ignored with it.
+      - O(root) and O(wait_timeout) are ignored with it, and nothing is waited for. O(before) must still be facts of this host.
     type: path
     version_added: "0.1.0"
   unless:
     description:
-      - Gathers nothing when this run has gathered these subsets already, with the rights that they take. C(ansible_facts) is then empty.
-        Facts from a fact cache are not of this run.
+      - Gathers nothing when this run has gathered these subsets already. C(ansible_facts) is then empty. Facts from a fact cache do not
+        count, nor do those whose subset V(runtime) was gathered without root, except with O(capture).
       - The controller decides it. No module runs then.
     type: list
     elements: str
@@ -78,7 +78,7 @@ options:
   before:
     description:
       - Facts C(rdma) of the node from before a change of it. An InfiniBand port only becomes Active once a subnet manager has configured
-        it, and a kubelet takes its time after a boot, so the module repeats until everything that was there is back.
+        it, and a kubelet takes its time after a boot, so the module gathers again until everything that was there is back.
       - A port that does not come back is not an error of this module. P(fabric.rdma.rdma_worse#filter) lists what was lost.
       - In check mode nothing has changed. What this run has gathered already is then not gathered again, as with O(unless).
     type: dict

@@ -23,6 +23,7 @@ options:
   name:
     description:
       - The name that the host should have, such as V(iqn.2016-04.com.open-iscsi:4f1c5a7d90e2).
+      - It is written in lower case. One that is in O(taken) is refused.
       - Without it, a good name is kept and a missing one made.
     type: str
   taken:

@@ -55,12 +55,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 loaded:
-  description: Whether the module was loaded by this run.
+  description: Whether this run loaded the module, or would load it in check mode.
   returned: success
   type: bool
   sample: true
 path:
-  description: The file that was written for boot. Null when none was.
+  description: The file that this run wrote for boot, or would write in check mode. Null when none.
   returned: success
   type: str
   sample: /etc/modules-load.d/nvidia-peermem.conf

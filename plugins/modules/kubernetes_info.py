@@ -13,7 +13,7 @@ description:
   - Reads the objects of one kind. Returns an empty list only if the API server itself said that there are none.
   - M(kubernetes.core.k8s_info) also finds none where an API server is too busy to tell which kinds it has. What is then removed or
     unlocked may still be in use.
-  - An API server that is busy is asked three times.
+  - An API server that is busy is asked again for about half a minute.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes

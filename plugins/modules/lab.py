@@ -62,7 +62,7 @@ options:
     default: 2
   engine:
     description:
-      - What the nodes are. V(auto) is V(container) where that works and V(qemu) elsewhere; RV(notes) says why.
+      - What the nodes are. V(auto) is V(container) if that works, else V(qemu). RV(notes) says why, unless virtual machines already run.
       - Containers take no notice of memory, processors and O(accel).
     type: str
     choices: [auto, qemu, container]
@@ -80,7 +80,8 @@ options:
     choices: [auto, kvm, tcg]
     default: auto
   boot_timeout:
-    description: How many seconds a node may take from its start to its first answer, and with O(kubernetes) from there until it is ready.
+    description: Seconds that a node may take from its start to its first answer, 120 at most for a container, and with O(kubernetes) from then
+      until it is ready.
     type: int
     default: 600
   kubernetes:
@@ -186,7 +187,7 @@ ssh_config:
   sample: /home/me/rdma/.lab/ssh_config
 kubeconfig:
   description: The administrator's way into the cluster.
-  returned: success, null when the nodes are none
+  returned: success, null when the nodes are not a cluster
   type: str
   sample: /home/me/rdma/.lab/control-plane/kubeconfig
 control_plane:

@@ -14,7 +14,7 @@ description:
   - Asks the API server first whether it would take every object and removal (server-side dry run with strict field validation). If anything
     is refused, nothing is changed.
   - Then applies what differs (server-side apply, field manager C(fabric.rdma)), in the order of O(objects), and removes what earlier runs
-    made for this system and is no longer asked for.
+    made for this system and nothing asks for any longer.
   - An object of the wished name that others have made, or another inventory's rollout, is a failure, unless O(adopt) takes it over.
   - Every object gets the labels C(app.kubernetes.io/managed-by=fabric.rdma), C(rdma.fabric/inventory) and C(rdma.fabric/system), but
     for namespaces, which are everybody's and are never removed.
