@@ -257,6 +257,14 @@ def test_replayed_hosts_need_no_privileges(playbook: str, site: Site) -> None:
     assert sorted(site.load("facts.json")) == ["a1", "a2", "v1", "v2"]
 
 
+@pytest.mark.parametrize("playbook", ["plan", "site", "doctor_bundle"])
+def test_a_first_run_in_check_mode_warns_of_nothing_that_is_not_there_yet(playbook: str, site: Site) -> None:
+    said = site.play(playbook, "--check")
+    assert "PLAY RECAP" in said
+    assert "[WARNING]" not in said
+    assert not site.output.exists()
+
+
 @pytest.mark.parametrize(("whose", "stale"), [("newest_user", "/nonexistent"), ("oldest_user", None)])
 def test_output_lies_where_the_run_was_started(
     whose: str, stale: str | None, site: Site, request: pytest.FixtureRequest
