@@ -14,6 +14,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.traffic import traffic_class
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Endpoint, Floor, Untested
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import is_atomic, kind_of
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.places import Place, places_of
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings
 
 __all__ = ["End", "data_gbps", "ends_of", "floor", "gpu_memory", "not_measured", "pcie_gbps", "rails_of", "sensible"]
@@ -37,9 +38,9 @@ class End:
 
     rate_gbps: of the link, by its speed and width, without its coding; pcie_gbps: what its place in the host carries at most, None:
     unknown; gpu: how its memory is reached by the HCA (a name of perftest.MEMORIES), None: there is no GPU; nearest: the PCI address of the
-    GPU whose memory it is, None: the first one; traffic_class: what its packets are given, None: nothing; pci: its address, None: unknown.
-    usual_gbps: the rate of this port on most hosts of the group where that is higher, else None: a link that trained down is a defect, and
-    lowers no floor.
+    GPU whose memory it is, None: the first one; traffic_class: what its packets are given, None: nothing; place: see places_of, None:
+    its name tells its rail. usual_gbps: the rate of this port on most hosts of the group where that is higher, else None: a link that
+    trained down is a defect, and lowers no floor.
     """
 
     host: str
@@ -54,7 +55,7 @@ class End:
     gpu: t.Optional[str] = None
     nearest: t.Optional[str] = None
     traffic_class: t.Optional[int] = None
-    pci: t.Optional[str] = None
+    place: t.Optional[Place] = None
     usual_gbps: t.Optional[float] = None
 
     def facts(self) -> Endpoint:
@@ -176,7 +177,6 @@ def _end(host: str, facts: Json, wanted: Port, settings: Settings) -> t.Union[En
         None if software else gpu_memory(facts, settings.gpudirect),
         _nearest_gpu(facts, device),
         traffic_class(facts, device["name"], int(wanted["port"])) if wanted["link_layer"] == "Ethernet" else None,
-        wanted["pci"],
     )
 
 
@@ -186,13 +186,15 @@ def ends_of(
     """Ends by host, and the wanted ports that cannot be measured."""
     found: dict[str, list[End]] = {}
     untested: list[Untested] = []
+    places = places_of({host: facts[host] for host in hosts if wanted.get(host)})
     for host in hosts:
         for row in wanted.get(host, []):
             end = _end(host, facts[host], row, settings)
             if isinstance(end, str):
                 untested.append(not_measured(host, str(row["device"]), row["port"], end, True))
             else:
-                found.setdefault(host, []).append(end)
+                place = places.get(host, {}).get(end.device)
+                found.setdefault(host, []).append(replace(end, place=place) if place else end)
     # Subnets are told apart only where every InfiniBand port says its own: an unknown one may be any.
     ends = [end for own in found.values() for end in own]
     if any(end.fabric == "InfiniBand" for end in ends):
@@ -203,44 +205,54 @@ def ends_of(
 
 
 def _with_usual_rates(found: t.Mapping[str, t.Sequence[End]], facts: t.Mapping[str, Json]) -> dict[str, list[End]]:
-    """The same ends, with the rate that more than half of the hosts have at the port of this number of a card of this model and name."""
+    """The same ends, with the rate that more than half of the hosts have at the port of this number of a card of this model, at its place.
+
+    By name where too few hosts have a card at this place.
+    """
     models = {(host, item["name"]): str(item.get("model")) for host in found for item in facts[host]["devices"]}
-    places: dict[tuple[t.Any, ...], list[End]] = {}
-    for end in (end for own in found.values() for end in own if not end.software and end.rate_gbps):
-        places.setdefault((models[(end.host, end.device)], end.device, end.port, end.fabric), []).append(end)
-    slow: dict[End, float] = {}
-    for ends in places.values():
-        rate, times = collections.Counter(end.rate_gbps for end in ends).most_common(1)[0]
-        if len(ends) >= _LEAST_USUAL and times * 2 > len(ends):
-            slow.update({end: rate for end in ends if rate and end.rate_gbps and end.rate_gbps < rate})
+    ends = [end for own in found.values() for end in own if not end.software and end.rate_gbps]
+    usual: dict[End, t.Optional[float]] = {}
+    for whose in (_name_of, _place_of):
+        alike: dict[tuple[t.Any, ...], list[End]] = {}
+        for end in ends:
+            if whose(end):
+                alike.setdefault((models[(end.host, end.device)], whose(end), end.fabric), []).append(end)
+        for group in alike.values():
+            if len(group) >= _LEAST_USUAL:
+                usual.update(dict.fromkeys(group, _most(group)))
+    slow = {end: rate for end, rate in usual.items() if rate and end.rate_gbps and end.rate_gbps < rate}
     return {host: [replace(end, usual_gbps=slow.get(end)) for end in own] for host, own in found.items()}
 
 
-def _by_place(end: End) -> tuple[t.Optional[str], int]:
-    return end.pci, end.port
+def _most(ends: t.Sequence[End]) -> t.Optional[float]:
+    """The rate of more than half of them."""
+    rate, times = collections.Counter(end.rate_gbps for end in ends).most_common(1)[0]
+    return rate if times * 2 > len(ends) else None
 
 
-def _by_name(end: End) -> tuple[t.Optional[str], int]:
+def _name_of(end: End) -> tuple[t.Any, ...]:
     return end.device, end.port
 
 
-def _same_make(client: t.Sequence[End], server: t.Sequence[End]) -> bool:
-    """Whether one of two hosts has a port at each place where the other has one, so that places tell their rails."""
-    places = [{_by_place(end) for end in own} for own in (client, server)]
-    whole = all(end.pci for end in (*client, *server)) and [*map(len, places)] == [len(client), len(server)]
-    return whole and (places[0] <= places[1] or places[1] <= places[0])
+def _place_of(end: End) -> t.Optional[tuple[t.Any, ...]]:
+    return (*end.place, end.port) if end.place else None
+
+
+def _met(client: t.Sequence[End], server: t.Sequence[End]) -> dict[End, End]:
+    """Ports of two hosts that are on one rail, which the place tells on hosts of one make, where names are those of neighbours."""
+    makes = [{end.place[0] for end in own if end.place} for own in (client, server)]
+    by_place = {_place_of(end): end for end in server if end.place}
+    met = {end: by_place[_place_of(end)] for end in client if _place_of(end) in by_place}
+    named = [[end for end in own if not end.place or not makes[0] & makes[1]] for own in (client, server)]
+    by_name = {_name_of(end): end for end in named[1]}
+    return {**met, **{end: by_name[_name_of(end)] for end in named[0] if _name_of(end) in by_name}}
 
 
 def rails_of(client: t.Sequence[End], server: t.Sequence[End], rails: str = "same") -> list[tuple[End, End]]:
-    """Ports of two hosts in one fabric that meet. all: each with each. same: those of one rail first, the others in their order.
-
-    The same rail is the same PCI address on hosts of one make, where a lost card gives its name to the next one; else the same name.
-    """
+    """Ports of two hosts in one fabric that meet. all: each with each. same: those of one rail first, the others in their order."""
     if rails == "all":
         return list(itertools.product(client, server))
-    key = _by_place if _same_make(client, server) else _by_name
-    by_key = {key(end): end for end in server}
-    met = {end: by_key[key(end)] for end in client if key(end) in by_key}
+    met = _met(client, server)
     taken = set(met.values())
     free = [end for end in server if end not in taken]
     met.update(zip([end for end in client if end not in met], free))

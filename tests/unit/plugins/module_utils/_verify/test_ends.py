@@ -177,6 +177,25 @@ def test_cards_of_another_model_have_rates_of_their_own() -> None:
     assert {floor for pair, (floor, _why) in bounds(facts).items() if "n2" in pair} == {90.0}
 
 
+def test_a_card_with_the_name_of_a_lost_one_is_not_slower_than_it_should_be() -> None:
+    """Two hosts of six have lost the first card, of 400 Gb/s: mlx5_0 is the second one there, of 200 Gb/s, as on all."""
+    facts = {}
+    for number in range(6):
+        own = facts[f"n{number}"] = node(*(("mlx5_0", "mlx5_1", "mlx5_2") if number < 4 else ("mlx5_0", "mlx5_1")))
+        for device, slot in zip(own["devices"], "012" if number < 4 else "12", strict=True):
+            device["pci"] = f"0000:{slot}a:00.0"
+            device["ports"][0]["rate_gbps"] = 400.0 if slot == "0" else 200.0
+    planned = plan(facts, topology="full", tests=["ib_write_bw"])["rounds"]
+    tests = [test for one in planned for pair in one for test in pair["tests"]]
+    floors = {
+        test["floor"]["min_gbps"]
+        for test in tests
+        if {test[side]["host"] for side in ("client", "server")} == {"n4", "n5"}
+    }
+    assert floors == {180.0}
+    assert [test["floor_reason"] for test in tests if "on most hosts" in test["floor_reason"]] == []
+
+
 def test_both_directions_are_twice_one() -> None:
     both = Settings(bidirectional=True)
     assert floor("ib_write_bw", an_end(), an_end("b"), both) == (
@@ -259,7 +278,10 @@ LOST = {"a": [0, 1, 2, 3], "b": [0, 2, 3]}
 def test_a_lost_card_does_not_shift_the_rails_of_the_others(order: str, known: bool) -> None:
     """The kernel counts the devices that are there, so that those behind the lost one have the names of their neighbours."""
     ends = {
-        host: [an_end(host, f"mlx5_{at}", pci=f"0000:{slot}a:00.0" if known else None) for at, slot in enumerate(own)]
+        host: [
+            an_end(host, f"mlx5_{at}", place=(0, f"0000:{slot}a:00.0") if known else None)
+            for at, slot in enumerate(own)
+        ]
         for host, own in LOST.items()
     }
     one, other = order
@@ -275,18 +297,37 @@ def test_a_lost_card_does_not_shift_the_rails_of_the_others(order: str, known: b
     )
 
 
-def test_addresses_of_hosts_of_another_make_say_nothing() -> None:
-    """The first card of one is where the second one of the other is: neither has all places of the other."""
+def test_places_of_hosts_of_another_make_say_nothing() -> None:
+    """The first card of one is where the second one of the other is."""
     places = {"a": ["1a", "3b"], "b": ["3b", "86"]}
     ends = [
-        [an_end(host, f"mlx5_{at}", pci=f"0000:{bus}:00.0") for at, bus in enumerate(own)]
-        for host, own in places.items()
+        [an_end(host, f"mlx5_{at}", place=(make, f"0000:{bus}:00.0")) for at, bus in enumerate(own)]
+        for make, (host, own) in enumerate(places.items())
     ]
     assert [(a.device, b.device) for a, b in rails_of(*ends)] == [("mlx5_0", "mlx5_0"), ("mlx5_1", "mlx5_1")]
 
 
+def test_a_port_without_a_place_meets_by_its_name_beside_those_that_have_one() -> None:
+    ends = {
+        host: [
+            *(an_end(host, f"mlx5_{at}", place=(0, f"0000:{slot}a:00.0")) for at, slot in enumerate(own)),
+            an_end(host, "rxe0", software=True),
+        ]
+        for host, own in LOST.items()
+    }
+    met = {(a.device, b.device) for a, b in rails_of(ends["a"], ends["b"])}
+    assert met == {
+        ("mlx5_0", "mlx5_0"),
+        ("mlx5_2", "mlx5_1"),
+        ("mlx5_3", "mlx5_2"),
+        ("rxe0", "rxe0"),
+        # the lost card's, and whoever is the last one
+        ("mlx5_1", "rxe0"),
+    }
+
+
 def test_the_ports_of_a_function_meet_their_like() -> None:
-    ends = [[replace(an_end(host, pci="0000:1a:00.0"), port=number) for number in (1, 2)] for host in ("a", "b")]
+    ends = [[replace(an_end(host, place=(0, "0000:1a:00.0")), port=number) for number in (1, 2)] for host in ("a", "b")]
     assert [(a.port, b.port) for a, b in rails_of(*ends)] == [(1, 1), (2, 2)]
 
 

@@ -64,7 +64,8 @@ def node(
 ) -> dict[str, t.Any]:
     return {
         "devices": [
-            {"name": name, "kind": kind, "ports": [port(link, prefix, ipv4, **more)]} for name in names or ("mlx5_0",)
+            {"name": name, "kind": kind, "pci": None, "ports": [port(link, prefix, ipv4, **more)]}
+            for name in names or ("mlx5_0",)
         ]
     }
 
@@ -78,7 +79,7 @@ def wanted_of(facts: t.Mapping[str, t.Any]) -> dict[str, list[dict[str, t.Any]]]
                 "rate_gbps": one["rate_gbps"],
                 "link_layer": one["link_layer"],
                 "netdev": one["netdevs"][0]["name"],
-                "pci": None,
+                "pci": device["pci"],
             }
             for device in value["devices"]
             for one in device["ports"]
@@ -142,20 +143,53 @@ def test_rails_meet_their_like() -> None:
     ]
 
 
+def in_slots(slots: str, down: str = "") -> dict[str, t.Any]:
+    """A host with a card in each of these slots, named as the kernel counts them, of which some are down."""
+    facts = node(*(f"mlx5_{number}" for number in range(len(slots))))
+    for device, slot in zip(facts["devices"], slots, strict=True):
+        device["pci"] = f"0000:{slot}a:00.0"
+        device["ports"][0]["state"] = "Down" if slot in down else "Active"
+    return facts
+
+
+def slots_that_meet(hosts: dict[str, dict[str, t.Any]]) -> set[tuple[str, str]]:
+    """Of the first two hosts."""
+    slot = {(host, each["name"]): each["pci"][5] for host, facts in hosts.items() for each in facts["devices"]}
+    return {
+        (slot["n1", test["client"]["device"]], slot["n2", test["server"]["device"]])
+        for one in plan(hosts, topology="full", tests=["ib_write_bw"])["rounds"]
+        for pair in one
+        if (pair["client"], pair["server"]) == ("n1", "n2")
+        for test in pair["tests"]
+    }
+
+
 def test_rails_meet_by_their_places_where_a_host_has_lost_a_card() -> None:
     """The first of three cards is gone, and each of the others has the name of the one before it."""
-    facts = {"n1": node("mlx5_0", "mlx5_1", "mlx5_2"), "n2": node("mlx5_0", "mlx5_1")}
-    slots = {"n1": "012", "n2": "12"}
-    wanted = wanted_of(facts)
-    for host, rows in wanted.items():
-        for row, slot in zip(rows, slots[host], strict=True):
-            row["pci"] = f"0000:{slot}a:00.0"
-    planned = pair_groups(
-        {"g": ["n1", "n2"]}, facts, t.cast("t.Any", wanted), settings_from({"tests": ["ib_write_bw"]})
-    )
-    ((pair,),) = planned["rounds"]
-    met = [(test["client"]["device"], test["server"]["device"]) for test in pair["tests"]]
-    assert met == [("mlx5_0", "mlx5_1"), ("mlx5_1", "mlx5_0"), ("mlx5_2", "mlx5_1")]
+    assert slots_that_meet({"n1": in_slots("012"), "n2": in_slots("12")}) == {("0", "2"), ("1", "1"), ("2", "2")}
+
+
+def test_a_port_that_is_down_takes_no_other_one_to_another_rail() -> None:
+    """What is left of the ports tells nothing of the hosts: the second one has another card in front of all others."""
+    named = {(str(number), str(number + 1)) for number in range(3)}
+    whole = {"n1": in_slots("0123"), "n2": in_slots("1234")}
+    assert slots_that_meet(whole) == {*named, ("3", "4")}
+    assert slots_that_meet({**whole, "n2": in_slots("1234", down="4")}) == {*named, ("3", "3")}
+    down = {"n1": in_slots("0123", down="0"), "n2": in_slots("1234", down="4")}
+    assert slots_that_meet(down) == {("1", "2"), ("2", "3"), ("3", "1")}
+    # of one make, with a card that is lost and a port that is down elsewhere
+    assert slots_that_meet({"n1": in_slots("023"), "n2": in_slots("0123", down="2")}) == {
+        ("0", "0"),
+        ("3", "3"),
+        ("2", "1"),
+    }
+
+
+def test_a_whole_host_tells_of_what_make_two_are_that_have_lost_different_cards() -> None:
+    hosts = {"n1": in_slots("023"), "n2": in_slots("013")}
+    assert slots_that_meet({**hosts, "n3": in_slots("0123")}) == {("0", "0"), ("3", "3"), ("2", "1")}
+    # without it, the addresses of two hosts say nothing, and the names are left
+    assert slots_that_meet(hosts) == {("0", "0"), ("2", "1"), ("3", "3")}
 
 
 def test_hosts_with_the_cable_in_another_card_meet() -> None:
