@@ -9,8 +9,8 @@ name: rdma_handover
 short_description: Give the steps by which classes go from the device plugin to DRANET, or back
 version_added: "0.1.0"
 description:
-  - One class follows the other. A step may be taken once everything that the one before waits for is there, so that both never offer a
-    function at the same time.
+  - Classes are handed over one by one. A step begins only when all that the one before it waits for holds, so that the two never offer
+    the same function at the same time.
   - The steps are the same for every run. A step that is done changes nothing, so that a run continues where another ended.
 positional: after, rollout, plugin, drivers, state, groups
 options:

@@ -9,8 +9,8 @@ name: rdma_wish
 short_description: Tell what is wrong with one wish
 version_added: "0.1.0"
 description:
-  - Checks the keys, types and choices of the value of one variable C(rdma_*). P(fabric.rdma.rdma_wishes#filter) checks all of them, and
-    what they need of each other.
+  - Checks the keys, types and choices of the value of one variable C(rdma_*). P(fabric.rdma.rdma_wishes#filter) checks all of them,
+    and whether they fit together.
 positional: variable
 options:
   _input:

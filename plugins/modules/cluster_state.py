@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cluster_state
-short_description: Tell what a cluster serves, and which nodes it has
+short_description: Report the APIs, nodes and networks of a cluster
 version_added: "0.1.0"
 description:
-  - Asks the API server which versions of which API groups it serves, and which labels, kubelets, addresses, taints
-    and networks of Pods its nodes have, and which networks its Services have.
+  - Asks the API server which API groups and versions it serves, for the labels, kubelet version, addresses, taints and Pod networks of
+    each node, and for the networks of Services.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes
@@ -52,7 +52,7 @@ nodes:
     gpu-1: {labels: {nvidia.com/gpu.present: "true"}, kubelet: v1.34.2, addresses: [192.0.2.11, gpu-1], pod_cidrs: [10.244.3.0/24], taints: []}
 service_cidrs:
   description:
-    - Networks of Services, as objects of the kind ServiceCIDR tell them, which Kubernetes has from 1.33 on.
+    - Networks of Services, from objects of the kind ServiceCIDR, which Kubernetes has from 1.33 on.
     - V(null) if the cluster does not know this kind, or does not let its objects be listed.
   returned: success
   type: list

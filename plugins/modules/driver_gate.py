@@ -6,21 +6,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: driver_gate
-short_description: Tell why the RDMA driver of a node must not be changed now
+short_description: List the reasons not to change the RDMA driver of a node now
 version_added: "0.1.0"
 description:
-  - Looks for everything that a change of the driver stack would break, or that would break the change. Each reason has a name,
-    a sentence with what was found, and what to do about it.
+  - Looks for everything that a change of the driver stack would break, and for everything that would break the change. Each reason has
+    a name, what was found, and what to do about it.
   - V(unsupported_card) is a card without an RDMA device for which the release has no driver.
-  - V(installed_stack) is a vendor stack that has to be removed first, V(driver_container) a driver container of the Network
+  - V(installed_stack) is a vendor stack that has to be removed first. V(driver_container) is a driver container of the Network
     Operator, or what is left of one that was killed.
-  - With O(activate=reload), V(default_route), V(ssh_path) and V(storage_mounts) are networks over the driver, also below bonds,
-    VLANs, bridges and Open vSwitch (routes are those of the main table), V(rdma_storage) is NFS, Lustre, NVMe, iSER or SRP over
-    RDMA, also below LVM and md, and V(storage_modules) and V(rdma_in_use) (programs that hold a uverbs, umad or issm device) are what keeps a
-    driver from being unloaded. An installation and a reboot cut nothing off; of these, V(rdma_storage) is left for a file system
+  - With O(activate=reload), V(default_route), V(ssh_path) and V(storage_mounts) are connections that run over the driver, directly or
+    below bonds, VLANs, bridges and Open vSwitch. Only routes of the main table are considered.
+  - With O(activate=reload), V(rdma_storage) is NFS, Lustre, NVMe, iSER or SRP over RDMA, also below LVM and md. V(storage_modules) and
+    V(rdma_in_use) (programs that hold a uverbs, umad or issm device) prevent the driver from being unloaded.
+  - An installation and a reboot disconnect nothing, so without O(activate=reload) only V(rdma_storage) of these remains, for a file system
     that the node boots from.
   - V(not_drained) is a running kubelet, without O(drained).
-  - V(disk_space), V(kernel_headers) and V(secure_boot) are what a build on the node needs.
+  - V(disk_space), V(kernel_headers) and V(secure_boot) are what a build on the node lacks.
   - V(no_way_back) is found by M(fabric.rdma.driver_packages), not by this module. O(override) takes its name.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads

@@ -29,8 +29,8 @@ attributes:
 options:
   state:
     description:
-      - V(checked) tells which packages of the RDMA stack could not be put back, since no repository has their version. Where a change
-        is remembered already, those from before it count.
+      - V(checked) lists the packages of the RDMA stack that could not be restored, since no repository has their version. If a change
+        is on record, these are the packages from before it.
       - Set V(opened) right before a change, and V(closed) right after it. There may be several changes.
       - V(restored) puts back what was there before the first of them.
       - V(forgotten) ends it, when the driver is proved.

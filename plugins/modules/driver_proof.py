@@ -9,9 +9,9 @@ module: driver_proof
 short_description: Remember that a driver still has to be proved
 version_added: "0.1.0"
 description:
-  - A driver that is installed and not yet in the kernel cannot be proved, and neither can one whose installation was killed. This
-    remembers on the node that it has to be, and which ports were Active with the driver before it, in
-    C(/var/lib/fabric.rdma/driver-proof.json).
+  - A driver that is installed but not yet in the kernel cannot be proved, and neither can one whose installation was killed. This module
+    records on the node, in C(/var/lib/fabric.rdma/driver-proof.json), that the proof is due, and which ports were Active with the
+    previous driver.
   - M(fabric.rdma.ib_facts) tells of it in C(ofed.proof), and whether the node has booted since.
 extends_documentation_fragment:
   - fabric.rdma.attributes.full
@@ -31,12 +31,12 @@ options:
   facts:
     description:
       - Facts of the node from before the change, with the subset C(devices). Needed with O(state=due).
-      - A proof that is due already, and for which no port was Active in these facts, keeps its ports.
+      - If a proof is due already and these facts have no Active port, the ports on record are kept.
     type: dict
   installed:
     description:
-      - Whether the installation has finished, and what was built is right. V(false) is to be remembered before it begins, so
-        that the next run reinstalls and proves what a killed run left.
+      - Whether the installation has finished, and its build is right. Record V(false) before it begins, so that the next run reinstalls
+        and proves what a killed run left.
     type: bool
     default: true
 author:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ib_facts
-short_description: Tell what RDMA hardware and software a node really has
+short_description: Gather the RDMA hardware and software that a node really has
 version_added: "0.1.0"
 description:
   - Reads HCAs, ports, link states, rates, netdevs, bonds, PCI addresses, NUMA nodes, GPUs, the state of the kernel modules, the
@@ -110,7 +110,7 @@ EXAMPLES = r"""
     driver_needs: "{{ ansible_facts['rdma'] | fabric.rdma.rdma_needs({'method': 'inbox'}) }}"
   register: looked
 
-- name: Look at the node after a change, once its ports had time to come back
+- name: Look at the node after a change, once its ports have come back
   fabric.rdma.ib_facts:
     before: "{{ rdma_before_the_change }}"
 
