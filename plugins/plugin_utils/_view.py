@@ -559,9 +559,17 @@ def lasting_facts(seen: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             # a change that was still open when they were gathered: of this run, or for the next one to find on the node itself;
             # counters grow on nodes that stay what they are
             new[str(host)] = (
-                {key: part for key, part in own.items() if key not in _OF_A_RUN} if isinstance(own, dict) else own
+                {key: _of_no_start(part) for key, part in own.items() if key not in _OF_A_RUN}
+                if isinstance(own, dict)
+                else own
             )
     return new
+
+
+def _of_no_start(part: t.Any) -> t.Any:
+    """A part of the facts, the runtime without the number of containerd's process, which is another one after each of its starts."""
+    daemon = part.get("containerd") if isinstance(part, dict) else None
+    return {**part, "containerd": {**daemon, "pid": None}} if isinstance(daemon, dict) and daemon.get("pid") else part
 
 
 _Any = t.TypeVar("_Any")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._changes import changes
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, merged_facts
 
 CAPTURES = Path(__file__).resolve().parents[3] / "captures"
 FACTS: dict[str, t.Any] = json.loads((CAPTURES / "ib-a100-1.expected.json").read_text())
@@ -34,6 +34,17 @@ def test_the_same_facts_are_no_change() -> None:
     assert changes({"a": FACTS}, {"a": now}) == {"hosts": {}, "new": [], "gone": [], "lines": []}
     # lists of devices are compared by their names
     assert changes({"a": FACTS}, {"a": changed(devices=FACTS["devices"][::-1])})["lines"] == []
+
+
+def test_a_node_that_has_started_again_is_the_same() -> None:
+    """containerd has another process then, and that its process is gone is told by what else it says."""
+    before, now = changed(), changed()
+    before["runtime"]["containerd"]["pid"], now["runtime"]["containerd"]["pid"] = 1475, 364
+    assert changes({"a": before}, {"a": now})["lines"] == []
+    # nor does the file of facts change
+    assert merged_facts({"a": now}, "nowhere.json") == merged_facts({"a": before}, "nowhere.json")
+    # the facts of the run itself keep it
+    assert now["runtime"]["containerd"]["pid"] == 364
 
 
 def test_a_port_that_went_down_is_reported_by_name() -> None:
