@@ -97,7 +97,7 @@ def assert_device_and_memory(site: Site, user: int) -> None:
     """Exactly the character devices of the one HCA, which another than root may open, and no limit, without any capability."""
     for name in NAMES:
         script = "id -u; ls /dev/infiniband; ulimit -l; ulimit -H -l; ibv_devinfo -d $HCA | grep state"
-        pod = site.pod(f"has-{name}", name, script.replace("$HCA", CABLED[name]), user)
+        pod = site.pod(f"has-{name}-{user}", name, script.replace("$HCA", CABLED[name]), user)
         uid, *files, soft, hard, state = pod.result().splitlines()
         assert int(uid) == user
         assert set(files) == site.files_of(name, CABLED[name])

@@ -52,7 +52,7 @@ def places_of(facts: t.Mapping[str, Json]) -> dict[str, dict[str, Place]]:
 
 
 def _makes(frames: t.Iterable[Frame]) -> dict[Frame, t.Optional[int]]:
-    """The make of each set of addresses: the number of the largest set that has all of it; None where that is none, or several."""
+    """The make of each set of addresses: the number of the largest set that has all of it, and None where no set has, or several have."""
     largest: list[Frame] = []
     having: dict[str, list[int]] = {}
     makes: dict[Frame, t.Optional[int]] = {}
