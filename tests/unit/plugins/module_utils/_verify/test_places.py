@@ -70,6 +70,23 @@ def test_addresses_that_tell_nothing_are_no_places(slots: list[list[int]]) -> No
     assert places_of({f"h{number}": host(own) for number, own in enumerate(slots)}) == {}
 
 
+def test_an_address_below_other_bridges_is_another_place() -> None:
+    """With another card in front, and the last one lost, all addresses are among those of a whole host."""
+
+    def below(facts: Json, first: int) -> Json:
+        for number, device in enumerate(facts["devices"]):
+            device["bridges"] = [f"0000:{first:02x}:{number:02x}.0"]
+        return facts
+
+    whole = {"a": below(host([11, 12, 13, 14]), 10), "b": below(host([11, 12, 13, 14]), 10)}
+    assert sorted(places_of({**whole, "c": below(host([12, 13, 14]), 11)})) == ["a", "b"]
+    facts = {**whole, "c": host([12, 13, 14])}
+    for device, number in zip(facts["c"]["devices"], (1, 2, 3), strict=True):
+        device["bridges"] = [f"0000:0a:{number:02x}.0"]
+    found = places_of(facts)
+    assert found["c"]["mlx5_0"] == found["a"]["mlx5_1"]
+
+
 def test_a_host_that_may_be_of_two_makes_is_of_none() -> None:
     facts = {
         "a1": host([0, 1, 2]),
