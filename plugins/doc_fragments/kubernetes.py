@@ -65,14 +65,15 @@ options:
   inventory:
     description:
       - Name of the inventory, as in C(rdma_rollout).
-      - It is on every object, so that inventories that share a cluster leave each other's alone.
+      - Every object is labelled with it, so that inventories that share a cluster leave each other's alone.
     type: str
     default: default
 notes:
   - What cannot be measured is a result as well, also where the cluster cannot be reached. It has a cause and a remedy. The module fails only
-    for arguments that make no sense.
-  - What it makes is removed at the end, also after an error or when the module is ended by a signal. What a run that was killed outright
-    leaves ends by itself, and the next run of this O(inventory) removes it.
+    for invalid arguments, when a signal ends it, or on an internal error.
+  - What it makes is removed at the end, also after an error or when the module is ended by a signal. After a run that was killed outright,
+    Pods and jobs end by themselves, and the next run of this O(inventory) in the same namespace removes everything. That includes the objects
+    of a run that is still going on, so run one at a time.
 """
 
     # Of a module that looks at a cluster.

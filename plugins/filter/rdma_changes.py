@@ -37,9 +37,9 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(hosts) has what changed by host, at most twenty sentences each. C(new) names hosts that are new since then.
+    - C(hosts) has what changed by host, at most twenty sentences each and the number of the others. C(new) names hosts that are new since then.
     - C(gone) names those that were known then and have left the inventory.
-    - C(lines) has the same as text to show, at most two hundred lines.
+    - C(lines) has the same as text to show, at most two hundred lines and the number of the others.
   type: dict
   sample:
     hosts: {a100-1: ["devices mlx5_0 ports 1 state: Active, now Down"]}

@@ -9,8 +9,8 @@ name: rdma_departures
 short_description: List hosts that earlier runs knew and this one lacks
 version_added: "0.1.0"
 description:
-  - Compares the inventory with C(plan.json) and C(facts.json) of earlier runs. A host that was planned or discovered, and is in no RDMA
-    group any more, is missing, unless it is removed on purpose.
+  - Compares the inventory with C(plan.json) and C(facts.json) of earlier runs. A host that was planned and is in no RDMA
+    group any more, or that was discovered and is in no group at all, is missing, unless it is removed on purpose.
   - A slice of a sliced job of AWX, which has an inventory of its own hosts only, is recognised by its variables.
 positional: groups, names, remove, variables
 options:

@@ -10,7 +10,7 @@ short_description: Tell why DRANET cannot be given to a class, or taken from it
 version_added: "0.1.0"
 description:
   - A function is offered by the device plugin or by DRANET, never by both.
-  - DRANET takes devices back from Pods; it cannot go while claims have some of its nodes.
+  - Only DRANET can take devices back from Pods, so it has to stay while claims hold devices of its nodes.
 positional: drivers, claims, nodes, rollout, groups
 options:
   _input:

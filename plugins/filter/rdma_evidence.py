@@ -53,7 +53,8 @@ _value:
     - C(groups) has the evidence of each group, with one entry for each test and what was not measured.
     - C(tables) has the same as text of at most 100 columns; many tests that passed share a line there.
     - C(expected) has the hosts that were to be measured.
-    - C(failures) has one sentence for each test that did not pass, with hosts, devices, figures, cause and remedy.
+    - C(failures) has one sentence for each test, look into a Pod, ping or job that did not pass, and for each port or host that should have
+      been measured, with hosts, devices, figures, cause and remedy.
   type: dict
 """
 

@@ -32,7 +32,7 @@ options:
         C(--limit) excludes them or they are lost) stay where it has them.
     type: raw
   groups:
-    description: C(groups) of the run, for O(earlier). Hosts that are no longer in any group leave the map.
+    description: C(groups) of the run, for O(earlier). Hosts that have left their group leave the map.
     type: dict
 author:
   - fabric.rdma contributors

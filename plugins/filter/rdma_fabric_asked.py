@@ -9,8 +9,8 @@ name: rdma_fabric_asked
 short_description: Say which hosts to ask for the map of the fabric
 version_added: "0.1.0"
 description:
-  - Two hosts of each group with InfiniBand, which see the subnets of all their ports, and every host with Ethernet, which only sees its own
-    cables.
+  - Chooses two hosts of each group with InfiniBand, which see the whole subnets of their ports, and every host with Ethernet, which sees
+    only its own cables.
 positional: hosts
 options:
   _input:

@@ -30,7 +30,7 @@ options:
     description:
       - The name of the host whose facts the input is, usually the variable C(inventory_hostname). Facts that C(ib_facts) has gathered of
         another host are then found, too.
-      - It is only read if no fact has the name of a variable of Ansible.
+      - It is only used if no fact has the name of a variable of this collection or of Ansible.
     type: str
 author:
   - fabric.rdma contributors
@@ -49,7 +49,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: A sentence for each such host, with the names of the facts or of the other host. Empty when all is well.
+  description: A sentence for each of the first ten such hosts, with the names of the facts or of the other host, and one that counts the others.
+    Empty when all is well.
   type: list
   elements: str
 """

@@ -33,7 +33,7 @@ options:
     elements: dict
     required: true
   drivers:
-    description: DaemonSets of the device plugin and of DRANET, and ConfigMaps of the plugin, in the cluster. Nothing else is deleted.
+    description: DaemonSets of the device plugin and of DRANET, and ConfigMaps of the plugin, in the cluster. Nothing else of the plugin is deleted.
     type: list
     elements: dict
     required: true

@@ -14,7 +14,8 @@ description:
   - The host with open sessions keeps the name. Where none has any, it is the first host by name. The order of the hosts makes no
     difference.
   - With O(fresh), a name from a fact cache is not compared, since the host may have another one by now.
-  - Hosts without facts or with facts that cannot be used, and hosts that are replayed from a capture (C(rdma_capture)), are not compared.
+  - Hosts whose facts do not tell their name, or that have one generated at each start, and hosts that are replayed from a capture
+    (C(rdma_capture)), are not compared.
   - Fails when a host that is compared has facts that C(ib_facts) has gathered of another.
 positional: hosts, fresh
 options:

@@ -10,8 +10,8 @@ short_description: Judge the counters that grew while traffic moved
 version_added: "0.1.0"
 description:
   - Adds to the evidence of P(fabric.rdma.rdma_evidence#filter) how the counters of each port and netdev changed during the traffic.
-  - Symbol errors, lost links, receive errors, link integrity errors and retransmitted packets must not grow under load. Pauses, discards
-    and congestion notifications are notes.
+  - Symbol errors, lost links, receive errors and link integrity errors must not grow under load. Retransmitted packets fail a port from a
+    small share of all packets on, and are a note below it. Pauses, discards and congestion notifications are notes.
   - A counter that is missing in one of the two readings does not count as zero. Counters that wrapped, stopped at their highest value or
     started again are recognised.
 positional: readings, groups

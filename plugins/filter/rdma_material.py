@@ -10,11 +10,12 @@ short_description: Put together what a diagnosis looks at
 version_added: "0.1.0"
 description:
   - Takes what a run has gathered, or the directory of a bundle, of logs and of captures.
-  - Files of a directory are recognised by their content, whatever their names. These are C(facts.json), C(plan.json) and captures of this
+  - Files of a directory are recognised by their content. A capture, and the facts of one host, take the name of their host from their path.
+    These are C(facts.json), C(plan.json) and captures of this
     collection, what M(fabric.rdma.cluster_snapshot) returns, objects as C(kubectl get -o json) or C(-o yaml) prints them, and logs.
     Archives of captures are read; links are not followed.
   - A log belongs to the host or Pod whose name is in its path.
-  - Malformed input is left out, and named in C(unread).
+  - Malformed facts, plans and captures are left out, and named in C(unread). What else is malformed is left out.
 options:
   _input:
     description:

@@ -44,7 +44,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Facts by host.
+  description: Facts by host, without what changes by itself, such as counters, open changes and times.
   type: dict
 """
 

@@ -11,7 +11,7 @@ version_added: "0.1.0"
 description:
   - A run that plans some of the groups must not remove the others from the plan.
   - A group that this run did not plan stays as it was while the inventory has a group of its name, with C(planned) false
-    and the reason in C(kept).
+    and the reason in C(kept). Hosts that are removed, or planned in another group now, leave it.
   - A group that could not be planned keeps the classes of the earlier plan beside its error.
   - A plan with such groups has no configuration for the whole cluster, since that would not cover them.
   - Hosts that are removed on purpose are in C(removed) of the plan, and in its C(warnings).

@@ -88,13 +88,13 @@ _value:
     - For C(storage_prereqs), what P(fabric.rdma.rdma_storage#filter) returns, without the checks.
     - For C(containerd_memlock), C(method), C(handlers) and C(containerd) (whether there is one).
     - For C(ofed), C(packages) (bool), C(modules) (to load and to persist), and with a driver of the vendor C(driver), C(activate) and
-      C(pending). With O(os_family), C(names) with C(user_space), C(driver) (both lists) and C(headers) (of the running kernel; V(none) if
+      C(pending). With O(os_family), C(names) with C(user_space), C(driver) (both lists) and C(headers) (of the running kernel, null if
       unknown).
     - For C(roce_host), C(blocked) (why it cannot be done) and C(pending) (what only a reboot brings), both in words.
     - For C(roce_host) and C(nvidia_imex), C(drain) says whether the change hurts Pods, so that they have to leave the node first.
     - For C(nvidia_peermem), C(way) (V(dmabuf), V(peermem) or V(none)), C(why), C(problems) with C(cause) and C(remedy),
       C(load), C(persist), and C(managed) with C(helm_values) where the GPU Operator has the driver.
-    - For C(nvidia_imex), C(action) (V(mask), V(restore) or none) and C(before) (what the service was, with C(enabled) and C(running)).
+    - For C(nvidia_imex), C(action) (V(mask), V(restore) or null) and C(before) (what the service was, with C(enabled) and C(running)).
   type: dict
   sample:
     ofed: {needed: true, reasons: [ib_umad is not loaded], packages: false, modules: [ib_umad]}

@@ -49,7 +49,7 @@ _value:
   description:
     - C(schema) and C(hosts) with C(state) (V(finished), V(failed), V(worse), V(lost), V(held), V(unreachable)), C(wave), C(step), C(task),
       C(message) and C(remedy) by name. Hosts on which nothing had to be done are left out.
-    - C(lines) are sentences to show, on the first twenty hosts that are not as they should be, and one that counts the others. C(bad) are
+    - C(lines) are sentences to show, on the first twenty hosts that are not as they should be or were held back, and one that counts the others. C(bad) are
       the names of all of these, C(lost) of those that do not answer.
   type: dict
   sample:

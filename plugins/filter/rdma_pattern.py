@@ -10,12 +10,11 @@ short_description: Check a pattern of hosts
 version_added: "0.1.0"
 description:
   - Returns the value for C(hosts) of a play, or reports what is wrong with it where Ansible would silently find no host.
-  - Refuses a pattern of hosts to leave out alone (C(!rack-7), C(&rack-7)), for which Ansible would take all hosts in one play, and none in
-    another one that has the controller, too.
+  - Refuses a pattern that only excludes or intersects (C(!rack-7), C(&rack-7)), which Ansible reads as all hosts in one play, and as none
+    in another that has the controller, too.
   - With O(groups), insists that the inventory has a host that matches, since Ansible succeeds when none does.
-  - Ansible evaluates C(hosts) itself, before it starts the processes that do the tasks of the hosts. So the filters of this collection are
-    loaded once for all of these, with what decides what a host needs and Ansible's own tests, and what facts are checked by is made once.
-    Without it, each process does all of that again, which costs a run more than all else on many hosts.
+  - Ansible evaluates C(hosts) before it forks its workers. So this filter loads the filters of the collection and their checks once, and the
+    workers inherit them, which saves much of the time of a run on many hosts.
 options:
   _input:
     description: The pattern, or a list of patterns.

@@ -9,9 +9,9 @@ name: rdma_plan_pages
 short_description: Show all that is planned for a group on one page
 version_added: "0.1.0"
 description:
-  - Makes a page of text for each group that was planned, with the order of what is done, what its nodes need, the selectors of the device
-    plugin with what they leave out, and what each further system brings, down to addresses of networks, selectors of DRA classes, charts,
-    labels of nodes and files of workloads. What cannot be done, and warnings, follow below.
+  - Makes a page of text for each group of the plan, also one that could not be planned, with the order of what is done, what its nodes
+    need, the selectors of the device plugin with what they leave out, and what each further system brings, down to addresses of networks,
+    selectors of DRA classes, charts, labels of nodes and files of workloads. What cannot be done, and warnings, follow below.
 extends_documentation_fragment:
   - fabric.rdma.inventory
 positional: groups, names, plan, asked
@@ -37,7 +37,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The page of each planned group, of at most 100 columns.
+  description: The page of each group, of at most 100 columns.
   type: dict
 """
 

@@ -9,7 +9,7 @@ name: rdma_redacted
 short_description: Take secrets out of a message
 version_added: "0.1.0"
 description:
-  - Replaces every text and number in O(values) with asterisks, and removes user and password from every address.
+  - Replaces every text and number in O(values) that has more than three characters with asterisks, and removes user and password from every address.
   - Made for the error of a task with C(no_log), whose cause the user still needs.
 positional: values
 options:

@@ -29,11 +29,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Sentences, an empty list if all hosts are alike.
+  description: Sentences. An empty list if all hosts are alike, and as their group wishes.
   type: list
   elements: str
   sample:
-    - "group roce: ports differ in the MTU: 9000 on gpu[1-7]; 1500 on gpu8 (enp11s0f0np0)"
+    - "group roce: ports differ in the MTU: 9000 on gpu1..gpu7 (7 hosts); 1500 on gpu8 (enp11s0f0np0)"
 """
 
 import typing as t

@@ -57,7 +57,8 @@ RETURN = r"""
 _value:
   description:
     - The keys C(objects), C(nodes), C(classes), C(keep), C(known), C(remove), C(inventory) and C(place), which are options of
-      M(fabric.rdma.rollout), and C(warnings), a list of sentences. With C(engine=network_operator) also C(namespace), the object of the
+      M(fabric.rdma.rollout), and C(warnings), a list of sentences. With C(engine=network_operator) also
+      C(reload_objections), C(reload_undrained) and C(namespace), the object of the
       namespace in which the operator's Pods run, V(null) where its labels are not ours to change.
   type: dict
 """

@@ -9,21 +9,21 @@ name: rdma_selectors
 short_description: Plan device-plugin selectors that match the wanted ports and nothing else
 version_added: "0.1.0"
 description:
-  - Finds, for each group, the smallest set of selectors of the shared device plugin that matches exactly the wanted PCI
-    functions on every host of the group, and no other function on any of them.
+  - Finds, for each group, the sturdiest set of selectors of the shared device plugin that matches exactly the wanted PCI functions on every
+    host of the group, and no other function on any of them.
   - Follows what the plugin really does. Kinds of selectors are ANDed, values of one kind are ORed, C(linkTypes) is compared with the type
     of the first netdev below the PCI function, port states and bond masters do not exist for it.
-  - Tries the kinds C(vendors), C(deviceIDs), C(drivers) and C(linkTypes) alone and together, fewer kinds first, and C(ifNames)
-    after all of them, because names differ between machines.
+  - Tries the kinds C(vendors), C(deviceIDs), C(drivers) and C(linkTypes) alone and together. Sets that would match the fewest devices that
+    are added later come first, among these the ones of fewer kinds, and C(ifNames) after all of them, because names differ between machines.
   - Splits a group into classes when no single configuration is exact on all of its hosts, and says which function on which host prevents
-    it.
-  - With C(rails), gives each rail a resource of its own. A rail is the GPUs and HCAs under the same PCIe switch. Rails are numbered by GPU,
-    so that a lost cable or a dead HCA shifts none, and the numbers mean the same on every host of a group. An error shows the two hosts
-    that differ.
+    it. Also splits where one configuration needs more names than several do, where a port of a host is down, and by the kubelet's directory.
+  - With C(rails), gives each rail a resource of its own. A rail is one HCA with its GPUs under the same PCIe switch, or one GPU with its
+    HCAs. Rails are numbered by GPU, so that a lost cable or a dead HCA shifts none, and the numbers mean the same on every host of a group.
+    An error shows the two hosts that differ.
   - Finds one configuration for the whole cluster (C(NicClusterPolicy)) that is exact on all hosts of all groups, or says with a
     counter-example why there is none.
   - Gives the configuration of the SR-IOV network device plugin that offers the same functions.
-  - A group for which even that is not possible, or with hosts whose facts are missing or partial, has C(planned) false and says
+  - A group for which even that is not possible, or with hosts that have no facts, has C(planned) false and says
     why in C(errors), with a counter-example (host, device, why). The other groups are planned.
   - Lists each device or port that is left out, with its host and the reason.
 positional: groups, earlier
@@ -90,7 +90,7 @@ _value:
       C(planned), its C(classes), C(wanted) ports by host, C(rails) by host (C(rail), C(resource), C(gpus), C(devices)),
       C(exclusions) with their reasons, C(cached) hosts whose facts are not of this run with the time when they were
       gathered, C(malformed) hosts whose facts cannot be used with what is wrong with them, C(environment) for workloads by host
-      (C(NCCL_IB_HCA), C(UCX_NET_DEVICES)), C(warnings) and C(errors).
+      (such as C(NCCL_IB_HCA) and C(UCX_NET_DEVICES)), C(warnings) and C(errors).
     - A class has a C(name), C(hosts), C(selectors) (with rails, those of all of them), C(matched_later) (what they would also match if it
       were added), C(pools) (C(resource), C(rail), C(selectors)), C(config) for the plugin's config.json, C(matches) by host, C(reason) (why
       it is not one with the other classes of the group) and C(sriov) (C(config) with the C(resourceList) of the SR-IOV network device

@@ -48,7 +48,7 @@ _value:
   description:
     - C(groups) has the hosts of each group, C(wishes) the wishes of each group by variable, C(facts) the facts by host, C(plan) the plan
       with C(planned=false) for every group that stays as it is, C(keep) these groups and those that are not in the plan, C(known) the nodes
-      of all others and those that are removed on purpose, C(scope) the nodes of the whole inventory, the planned groups, and what is
+      of all others and those that are removed on purpose, C(scope) the nodes of the whole inventory, the groups of the plan, and what is
       removed on purpose, C(cidrs) the variable C(rdma_cluster_cidrs), C(leaves) the names of the leaves of each host in the map of the
       fabric.
     - C(excusable) has the groups that stay only because hosts have no usable port, and that O(allow_unusable) would roll out.

@@ -18,8 +18,8 @@ options:
   tell:
     description:
       - V(words) says that the run is a slice.
-      - V(suffix) is the end of the name of an artifact, which is C(_) and the number of the job in a slice. AWX joins the artifacts of the
-        slices of a job, and of two with the same name, it would keep one.
+      - V(suffix) is the end of the name of an artifact, which is C(_) and the number of the job in a slice. AWX merges the artifacts of the
+        slices of a job, and keeps one of two with the same name.
       - V(run) is a number that all slices of a sliced job share. A later job has a larger one.
     type: str
     choices: [words, suffix, run]
@@ -40,7 +40,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: That it is one, with the variables that say so, and what to do, or the end of a name; empty when it is none. Or a number.
+  description: With V(words), what the run is and what to do, with V(suffix), the suffix. Both are empty if this is a whole job. With V(run), the number.
   type: str
   sample: ""
 """

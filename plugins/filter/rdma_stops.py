@@ -10,7 +10,7 @@ short_description: Tell why a turn of a rollout must not begin
 version_added: "0.1.0"
 description:
   - Checks how the hosts of the earlier turns ended. A host that began and did not end well (it failed, is worse than before, or no longer
-    answers) is a reason, however Ansible counts it.
+    answers) is a reason, however Ansible counts it. So is a host of an earlier wave that had no turn or was held back.
 positional: hosts, turn, place, outcome
 options:
   _input:

@@ -14,11 +14,11 @@ description:
 positional: name, site, state, releases, wishes
 options:
   _input:
-    description: The wish for the system; of a system that groups wish for, it is taken from O(site).
+    description: The wish for the system. It is ignored for a system that groups wish for, whose wishes are in O(site).
     type: raw
     required: true
   name:
-    description: The name of the system, the same as its role.
+    description: The name of the system, the same as its role. The device plugin has P(fabric.rdma.rdma_rollout#filter).
     type: str
     required: true
   site:

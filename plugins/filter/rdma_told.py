@@ -33,7 +33,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(lines), sentences on nodes that failed, and C(outcomes), the path if the file reports how the nodes ended, else empty.
+    - C(lines), sentences on nodes that failed, and C(outcomes), the path of the file on how the nodes ended, or
+      V({}) if an artifact tells of a later or a sliced run. The file may not exist.
   type: dict
   sample:
     lines: []

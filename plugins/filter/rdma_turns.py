@@ -37,7 +37,7 @@ options:
     elements: str
     default: []
   interrupted:
-    description: Those of the hosts whose last change never finished.
+    description: Those of the hosts whose last change never finished. They come first, and count as O(away), too.
     type: list
     elements: str
     default: []

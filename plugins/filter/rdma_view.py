@@ -10,7 +10,7 @@ short_description: Collect facts and wishes of the RDMA groups
 version_added: "0.1.0"
 description:
   - Takes from the variables of all hosts what the cluster-wide steps need, the facts of P(fabric.rdma.ib_facts#module) and the wishes
-    C(rdma_resource), C(rdma_want), C(rdma_selector_strategy) and C(rdma_rails) of each group.
+    C(rdma_resource), C(rdma_want), C(rdma_selector_strategy), C(rdma_rails) and C(rdma_verify) of each group.
   - Fails for a group that the inventory does not have, except in a slice of a sliced job, for a wish that differs between hosts of a
     group, and for a host whose facts have names of variables of this collection.
 extends_documentation_fragment:

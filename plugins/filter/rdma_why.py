@@ -18,7 +18,7 @@ options:
     type: raw
     required: true
   secrets:
-    description: What the line must not contain, at any depth. Keys are not secret, passwords in addresses always are.
+    description: What the line must not contain, at any depth, if it has more than three characters. Keys are not secret, passwords in addresses always are.
     type: raw
     default: {}
 author:

@@ -9,8 +9,9 @@ name: rdma_worse
 short_description: Name what a host has lost by a change
 version_added: "0.1.0"
 description:
-  - Compares the facts of a host from before and after a change. Ports that were Active, services that ran (containerd, kubelet,
-    iscsid, multipathd, nvidia-imex and those of the Kubernetes distribution), and a container runtime that was ready.
+  - Compares the facts of a host from before and after a change. Reports ports that were Active, services that ran (containerd, kubelet,
+    iscsid, multipathd, nvidia-imex and those of the Kubernetes distribution), and a container runtime
+    that was ready, if they no longer are.
   - A C(nvidia-imex) that the role C(nvidia_imex) masked with consent does not count as lost. One that it restored has to be what it was
     before.
   - An empty list says that the host is not worse than before.

@@ -10,10 +10,10 @@ module: link_counters
 short_description: Read the counters of RDMA ports, and nothing else
 version_added: "0.1.0"
 description:
-  - Reads the counters of every RDMA port, of its netdevs and of its hardware, with the time of the node at which it did. Two readings
-    tell what has grown in between.
-  - The same as the subset V(health) of M(fabric.rdma.ib_facts), in a fraction of the time, and without a fact.
-  - A counter that the kernel does not show is null, which is not 0.
+  - Reads the counters of RDMA ports, of their netdevs and of their hardware, with the time of the node. Two readings tell what has grown in
+    between. Virtual functions whose card is on the node are left out.
+  - Like the subset V(health) of M(fabric.rdma.ib_facts) without temperatures and cables, in a fraction of the time, and without a fact.
+  - A counter that the kernel does not show is null, and not 0. Counters of the wire that are unknown are absent.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
 options:

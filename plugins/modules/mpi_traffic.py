@@ -30,7 +30,7 @@ options:
   min_gbs:
     description:
       - Floor in GB/s (10^9 bytes), of the best bus bandwidth of nccl-tests, or of the slowest link of nvbandwidth.
-      - Without it only the way of the data is judged, and what went wrong.
+      - Without it, errors are judged, and the transport (nccl-tests) or links far below the median (nvbandwidth).
     type: float
   timeout:
     description: Seconds that the job may take, with the pull of its image.

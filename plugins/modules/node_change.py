@@ -61,7 +61,8 @@ before:
   type: dict
   sample: {devices: [{name: mlx5_0, pci: "0000:3b:00.0", ports: [{number: 1, state: Active, phys_state: LinkUp}]}]}
 interrupted:
-  description: The earlier change that never ended, and whether it takes the node out of service. Null when there is none.
+  description: The change that was on record before, and whether it takes the node out of service. With O(state=begun), it is an earlier one that
+    never ended. Null when there is none.
   returned: success
   type: dict
   sample: {since: "2026-01-31T12:00:00Z", roles: [ofed], out_of_work: true}

@@ -14,10 +14,10 @@ description:
     first again with O(role=stop).
   - Servers wait in the background, one process for each test, each on a TCP port of its own. The module returns when all listen. The kernel
     ends them after O(deadline), even if the controller never returns to stop them.
-  - Figures that cannot be (infinite, not a number, zero, negative) are what a busy machine prints. They are measured once more, for which
+  - Implausible figures (infinite, not a number, zero, negative, above 10 Tb/s) are what a busy machine prints. They are measured once more, for which
     a second server waits for each test.
   - What cannot be measured is a result as well. The C(problem) of a result has its cause and a remedy. The module
-    fails only for arguments that make no sense.
+    fails only for invalid arguments, and where servers cannot be started or stopped.
 extends_documentation_fragment:
   - fabric.rdma.attributes
 attributes:
@@ -98,7 +98,8 @@ options:
         description: PCI address of the GPU whose memory it is, by default the first one.
         type: str
       address:
-        description: Address at which the server is reached to exchange connection data. Client only, it is preferred to that of O(servers).
+        description: Address at which the server of this test is reached to exchange connection data, in place of O(address). The server needs the
+          same one, which tells it whether to use IPv4 or IPv6.
         type: str
   servers:
     description: RV(results) of O(role=server) on the other host, one for each test. Required for V(client).
@@ -134,7 +135,7 @@ options:
     type: int
     default: 60
   deadline:
-    description: Seconds after which a server is ended. By default the time-outs of all tests and two minutes.
+    description: Seconds after which a server is ended. By default twice O(timeout) for each test, O(timeout) once more, and two minutes.
     type: int
   first_port:
     description: First TCP port to try. Servers take the first free ones from here on.
@@ -210,7 +211,7 @@ results:
       C(message_bytes), C(iterations), C(bandwidth_gbps) with C(peak) and C(average), C(message_rate_mpps), or C(latency_us)
       with C(min), C(max), C(typical), C(average), C(stdev), C(p99) and C(p999). With C(all_sizes) a bandwidth is of the largest size, a
       latency of the shortest, and C(sizes) has for each one its C(bytes), and C(gbps) or C(us).
-    - C(senseless) is null, or has the figures that cannot be, as printed. All others are null then.
+    - C(senseless) is null, or has the implausible figures, as printed. The other figures are null then.
     - C(problem) is null, or has a C(cause) and a C(remedy).
   returned: success
   type: list

@@ -10,12 +10,12 @@ module: pod_traffic
 short_description: Measure bandwidth and latency between Pods that ask for an RDMA resource
 version_added: "0.1.0"
 description:
-  - First a Pod on each of O(looks), for each of O(users), tells what it is given.
+  - First a Pod on each of O(looks), for each of O(users), reports its user, limits and device files.
   - Makes two Pods for each pair of nodes, one for the server and one for the client of perftest. Each asks for the RDMA resource, has
     no privilege, and is placed on its node by the scheduler.
-  - Each Pod tells its user, its limit of locked memory and the files in C(/dev/infiniband), then one test after the other is measured.
+  - Each Pod reports its user, its limit of locked memory and the files in C(/dev/infiniband), then one test after the other is measured.
   - Pairs of a round run at the same time. They must not share a node.
-  - Figures that cannot be (infinite, not a number, zero, negative) are what a busy machine prints. They are measured once more.
+  - Implausible figures (infinite, not a number, zero, negative, above 10 Tb/s) are what a busy machine prints. They are measured once more.
   - Needs the rights to create, get, list and delete C(pods), and to get C(pods/log), in the namespace.
 extends_documentation_fragment:
   - fabric.rdma.attributes.traffic
@@ -61,7 +61,7 @@ options:
   memory:
     description:
       - Limit of memory of each Pod, such as V(2Gi), for a namespace that requires one. By default there is none.
-      - What is locked counts. A limit that is lower than what the tests of O(rounds) lock is refused.
+      - Locked memory counts towards it. A limit that is lower than what the tests of O(rounds) lock is refused.
     type: str
     default: ""
   ipc_lock:
@@ -70,15 +70,15 @@ options:
     default: false
   networks:
     description:
-      - Secondary networks, each as C(namespace/name) of a NetworkAttachmentDefinition. The pairs of O(rounds) ping each other over each
+      - Secondary networks, each as C(namespace/name) of a NetworkAttachmentDefinition. The client of each pair pings its server over each
         of them in place of perftest.
+      - These Pods run as root with C(NET_RAW), whatever O(users) says, and O(image) needs C(ping).
     type: list
     elements: str
     default: []
   given_up:
     description:
-      - RV(given_up) of an earlier call, hosts on which no Pod starts. Nothing is tried on them again, what would have been measured has
-        the reason.
+      - RV(given_up) of an earlier call, hosts on which no Pod starts. They are not measured again; their results have the reason.
     type: dict
     default: {}
   node_names:
@@ -165,7 +165,7 @@ pings:
   sample: []
 results:
   description:
-    - One list for each round, with one item for each pair, which has the Pods C(client) and C(server). Empty in check mode.
+    - One list for each round, with one item for each pair, which has the Pods C(client) and C(server). Empty in check mode, and with O(networks).
     - Each has C(pod) (its name), C(user), C(memlock) with C(soft) and C(hard) (C(unlimited), or KiB), C(ipc_lock), C(memory), C(files) of
       C(/dev/infiniband), C(hcas), C(lacks), C(problem) (null, or with a C(cause) and a C(remedy)) and C(results), one for each test.
     - A result of a test has C(output), C(status), C(timed_out), C(timeout), whether it was C(repeated), and C(problem).

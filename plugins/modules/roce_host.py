@@ -11,9 +11,9 @@ short_description: Configure RoCE on a host
 version_added: "0.1.0"
 description:
   - Sets MTU, trust, PFC, ECN, ToS, ARP and C(rp_filter) of the network devices of RDMA cards, the RDMA network namespace mode and the link
-    type of cards. Only what O(wish) names is read and changed.
-  - Keeps it over a reboot, with a systemd unit for each RDMA device that a udev rule starts, a file of C(sysctl.d) and one of C(modprobe.d),
-    all with names of their own.
+    type of cards. Only settings that O(wish) names are changed. One that is taken out of it keeps its value, and is no longer set at boot.
+  - Keeps them over a reboot, with a systemd unit and a file in C(/etc/fabric.rdma) for each RDMA device, a udev rule that starts the unit, a
+    file of C(sysctl.d) and one of C(modprobe.d).
   - Afterwards, every port that was V(Active) has to be V(Active) again, and every value has to be what was written. If not, everything is
     restored, and the module fails.
   - What the settings were is kept in C(/var/lib/fabric.rdma/roce-change.json) until then. A run that is killed is taken up by the next one,
@@ -21,9 +21,10 @@ description:
   - The link type of a card is set in its firmware and takes effect with a reboot, which is announced in RV(pending). The module never
     reboots.
   - Trust and PFC are set by C(mlnx_qos), the ToS of RDMA-CM by C(cma_roce_tos), both of mlnx-tools, the link type by C(mlxconfig) or
-    C(mstconfig), the network namespace mode by C(rdma). A wish that needs a missing program is refused.
-  - Refuses an MTU for a network device with the default route, with the connection to the host, or of a bond's member, and a link type for a
-    card with these, before anything is changed.
+    C(mstconfig), the network namespace mode by C(rdma). A wish that needs a missing program is refused, except that
+    without C(rdma) the mode is set at the next boot, and is in RV(pending).
+  - Before anything is changed, refuses an MTU for a network device that carries the default route or the connection to the host, or that is
+    part of a bond or another device, and a link type for a card that carries one of the two, or while anything is mounted over RDMA.
 extends_documentation_fragment:
   - fabric.rdma.attributes.full
 attributes:
@@ -38,19 +39,20 @@ options:
       - C(trust), V(dscp) or V(pcp).
       - C(pfc) and C(ecn), each with C(priorities), a list. All other priorities are switched off.
       - C(dscp) or C(tos). The ToS of RDMA-CM, and where the driver has one, the traffic class of all packets.
-      - C(multi_rail), V(true) for several network devices in one subnet. C(arp) with C(announce), C(filter), C(ignore), and C(rp_filter), which
-        have the last word.
+      - C(multi_rail), V(true) for several network devices in one subnet. C(arp) with C(announce), C(filter), C(ignore), and C(rp_filter)
+        override it.
       - C(netns), V(shared) or V(exclusive).
       - C(link_type), V(ETH) or V(IB).
       - C(persist), V(true) by default. V(false) removes what earlier runs have made for boot.
     type: dict
     required: true
   want:
-    description: The wish C(rdma_want). Its C(kinds) and C(exclude) say which RDMA devices it is for.
+    description: The wish C(rdma_want). Its C(kinds) and C(exclude) select the RDMA devices. Settings of ports also need its
+      C(link_layer) to be V(Ethernet); it is V(InfiniBand) by default.
     type: dict
     default: {}
   wait_timeout:
-    description: Seconds that ports have to be V(Active) again.
+    description: How many seconds to wait for ports to become V(Active) again.
     type: int
     default: 60
   backup:
@@ -108,7 +110,8 @@ backup_files:
   type: dict
   sample: {/etc/sysctl.d/99-fabric-rdma-roce.conf: "/etc/sysctl.d/99-fabric-rdma-roce.conf.1234.2026-11-21@05:30:00~"}
 restored:
-  description: Whether the host is as it was before the failure. The message names what differs.
+  description: Whether the host is as it was before the change. The message names what differs. Also V(false) while a change of an earlier run
+    is not finished.
   returned: failure reported by the module itself
   type: bool
   sample: true

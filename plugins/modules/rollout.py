@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rollout
-short_description: Apply the device plugin of every class to a cluster, all or nothing
+short_description: Apply the device plugin of every class to a cluster, after a dry run of all of it
 version_added: "0.1.0"
 description:
   - Asks the API server first whether it would take every object, label and removal (server-side dry run with strict field validation). If
-    anything is refused, nothing is changed.
+    anything is refused, nothing is changed. If a change fails afterwards, the message says what was done, and the next run completes it.
   - Then applies what differs (server-side apply, field manager C(fabric.rdma)), labels the nodes of each class, and removes what
     no class asks for any more.
   - An object of the wished name that others have made, another inventory's rollout, or a version of this collection that did not

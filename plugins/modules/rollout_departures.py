@@ -14,8 +14,8 @@ description:
     inventory is behind them, and for nodes and groups that other systems (DRANET, networks, storage) have labels on or objects for. The
     inventory may be a slice of a sliced job, or a copy that lacks some hosts. Fails with their names, unless O(remove) takes them out on
     purpose.
-  - M(fabric.rdma.rollout) and M(fabric.rdma.system_objects) insist on the same before they change the cluster. This module asks before the
-    nodes are prepared.
+  - M(fabric.rdma.rollout) and, with O(fabric.rdma.system_objects#module:hosts), M(fabric.rdma.system_objects) check the same before they
+    change the cluster. This module asks before the nodes are prepared.
   - Where the cluster cannot be asked, warns. C(rollout) asks again.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads

@@ -10,9 +10,9 @@ module: rollout_lease
 short_description: Take, release or break the Lease of a rollout
 version_added: "0.1.0"
 description:
-  - A rollout holds the Lease C(fabric-rdma-rollout) in the namespace of the objects, so that two rollouts never change a
-    cluster at the same time. M(fabric.rdma.rollout) takes it, and this module releases it. What has to happen before
-    M(fabric.rdma.rollout) takes the Lease with this module, too.
+  - A rollout holds the Lease C(fabric-rdma-rollout) in the namespace of its objects, so that two rollouts with the same namespace never run
+    at the same time. A Lease in the namespace C(default) stops the rollouts of every namespace.
+  - M(fabric.rdma.rollout) takes and releases it by itself. Steps that run before it take the Lease with this module, and keep it for it.
   - A Lease whose holder was killed expires after O(duration). O(state=broken) does not wait for that.
 extends_documentation_fragment:
   - fabric.rdma.attributes
@@ -53,7 +53,8 @@ options:
       - V(held) takes the Lease, in the namespace C(default) where O(namespace) is not there yet. Somebody else's, in any of the two, is a
         failure that says who rolls out, and since when.
       - V(released) deletes the Lease if O(holder) holds it.
-      - V(broken) deletes it whoever holds it. A rollout that still runs stops before its next change.
+      - V(broken) deletes it whoever holds it. A rollout that still runs stops when it renews the Lease,
+        with its first change after a third of O(duration).
     type: str
     choices: [held, released, broken]
     default: released
@@ -97,7 +98,7 @@ lease:
   type: dict
   sample: {namespace: nvidia-network-operator, holder: root@admin/1f0c2b7e, duration: 720}
 holder:
-  description: Who held the Lease. V(null) if it was free.
+  description: The holder whose Lease was deleted. V(null) if nothing was deleted, since it was free or, with O(state=released), somebody else's.
   returned: O(state=released) or O(state=broken)
   type: str
   sample: root@admin/1f0c2b7e

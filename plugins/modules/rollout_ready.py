@@ -90,12 +90,12 @@ EXAMPLES = r"""
 RETURN = r"""
 waited:
   description: Seconds until everything was right.
-  returned: always
+  returned: success, and when the time is up
   type: float
   sample: 12.4
 missing:
   description: What is not right, in words. Empty on success.
-  returned: always
+  returned: success, and when the time is up
   type: list
   elements: str
   sample: ["rdma/rdma_a100: allocatable is 0, not 63 on a100-2"]

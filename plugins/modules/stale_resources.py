@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: stale_resources
-short_description: Remove extended resources from nodes that nothing advertises any more
+short_description: Remove leftover extended resources, which no device plugin advertises any more, from nodes
 version_added: "0.1.0"
 description:
   - After a device plugin is removed for good, the kubelet keeps its resource in the status of the node for ever, with a count of 0. People

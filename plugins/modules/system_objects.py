@@ -7,22 +7,24 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: system_objects
-short_description: Apply the objects of one system to a cluster, all or nothing
+short_description: Apply the objects of one system to a cluster, after a dry run of all of them
 version_added: "0.1.0"
 description:
-  - A system is what a group or a cluster is given beside the device plugin, such as secondary networks, a driver or storage.
+  - A system is anything that is installed for a group or a cluster besides the device plugin, such as secondary networks, a driver or storage.
   - Asks the API server first whether it would take every object and removal (server-side dry run with strict field validation). If anything
-    is refused, nothing is changed.
+    is refused, nothing is changed. Objects whose CustomResourceDefinition this run installs cannot be tried; a warning names them.
+  - If a change fails afterwards, the message says what was done, and the next run completes it.
   - Then applies what differs (server-side apply, field manager C(fabric.rdma)), in the order of O(objects), and removes what earlier runs
     made for this system and nothing asks for any longer.
   - An object of the wished name that others have made, or another inventory's rollout, is a failure, unless O(adopt) takes it over.
   - Every object gets the labels C(app.kubernetes.io/managed-by=fabric.rdma), C(rdma.fabric/inventory) and C(rdma.fabric/system), but
     for namespaces, which are everybody's and are never removed.
   - Removes only what has these labels and was applied by this field manager. A CustomResourceDefinition stays if others have objects of it.
-  - Waits until what it has deleted has gone, where something goes that may have to let it go (finalizers), such as a Deployment or one of
-    O(charts). That is removed afterwards, and nothing is forgotten before. Otherwise it warns of what is still there, such as a network
-    from which Pods have addresses.
-  - The ConfigMap C(fabric-rdma-SYSTEM) in O(place) keeps in mind which kinds of objects the system has had.
+  - Deletes custom resources first. If Deployments, or charts that O(charts) no longer names, are to go as well, waits until the custom
+    resources have gone, since their controllers may have to remove finalizers. The record is kept until then. Otherwise only warns of what
+    is still there, such as a network from which Pods have addresses.
+  - The ConfigMap C(fabric-rdma-SYSTEM) in O(place) records kinds of objects, charts, labels and namespaces of the system. For another inventory
+    than V(default), its name has a suffix.
 extends_documentation_fragment:
   - fabric.rdma.attributes.full
   - fabric.rdma.kubernetes
@@ -31,7 +33,6 @@ attributes:
   check_mode:
     details:
       - The API server is still asked, and a refusal is a failure.
-      - Objects whose definition only this run would install cannot be tried. A warning names them.
 options:
   system:
     description: The name of the system.
@@ -45,7 +46,7 @@ options:
   charts:
     description:
       - Releases of charts that the system has in the cluster, as C(NAMESPACE/RELEASE). They are remembered with the kinds.
-      - Without O(objects) and O(charts), the system is removed.
+      - Without O(objects), O(charts) and O(labels), the system is removed.
     type: list
     elements: str
     default: []
@@ -174,7 +175,7 @@ RETURN = r"""
 objects:
   description:
     - What was done with each object, or would be done in check mode.
-    - V(created), V(changed), V(unchanged), V(taken over) or V(removed).
+    - V(created), V(changed), V(unchanged), V(taken over), V(removed) or, for labels of a namespace, V(given up).
   returned: success
   type: dict
   sample: {ConfigMap default/rdma-network: created, ConfigMap kube-system/fabric-rdma-secondary-network: created}

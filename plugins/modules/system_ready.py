@@ -78,12 +78,12 @@ EXAMPLES = r"""
 RETURN = r"""
 waited:
   description: Seconds until everything was right.
-  returned: always
+  returned: success, and when the time is up
   type: float
   sample: 12.4
 missing:
   description: What is not right, in words. Empty on success.
-  returned: always
+  returned: success, and when the time is up
   type: list
   elements: str
   sample: ["DaemonSet kube-system/kube-multus-ds: 1 of 2 Pods are ready"]

@@ -10,7 +10,7 @@ module: wave_gate
 short_description: Refuse to change further nodes after a change has failed
 version_added: "0.1.0"
 description:
-  - Roles that change nodes say with it when a change begins and when it has ended well. A change does not begin when a
+  - Roles that change nodes record with it when a change begins and when it has succeeded. A change does not begin when a
     host has left the play, since a task failed there or it no longer answers, that a role has changed in this run, or that
     is of an earlier wave (a batch of C(serial)), changed or not. Nor does it when a host of an earlier wave is still in the play, by a
     C(rescue) or C(ignore_unreachable), and has not ended a change that it began. No other role begins on such a host, not even in its
@@ -38,7 +38,8 @@ options:
   state:
     description:
       - Whether a role begins to discover a host, begins its change, or has ended it. The result is registered as C(discover_wave),
-        C(ROLE_begun) or C(ROLE_ended), by which the other hosts know of it.
+        C(ROLE_begun) or C(ROLE_ended), by which the other hosts know of it. ROLE is one of the roles of this collection
+        that change nodes. Others are not seen.
     type: str
     choices: [look, begin, end]
     required: true
